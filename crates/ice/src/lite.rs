@@ -24,8 +24,8 @@ pub struct LiteAgent {
     /// The user fragment of the peer, once its description has come.
     remote: Option<String>,
     selected: Option<Selected>,
-    /// The time of the last authentic check.
-    checked: Option<Duration>,
+    /// The time and the source of the last authentic check.
+    checked: Option<(Duration, SocketAddr)>,
 }
 
 /// The nominated address of the peer.
@@ -93,11 +93,18 @@ impl LiteAgent {
         self.selected.map(|selected| selected.address)
     }
 
+    /// Returns true if an authentic check came from this address: it is the selected one, or that
+    /// of the last check. The peer may send datagrams from there before it nominates it.
+    #[must_use]
+    pub fn is_checked(&self, from: SocketAddr) -> bool {
+        self.selected() == Some(from) || self.checked.is_some_and(|(_, address)| address == from)
+    }
+
     /// The time at which the consent of the peer ends without a further check: no media are sent
     /// to it afterwards (RFC 7675). `None` before the first check.
     #[must_use]
     pub fn consent_end(&self) -> Option<Duration> {
-        self.checked.map(|checked| checked + CONSENT)
+        self.checked.map(|(checked, _)| checked + CONSENT)
     }
 
     /// Handles a datagram from `from`. The response to a check is in `out`.
@@ -123,7 +130,7 @@ impl LiteAgent {
             (Err(_), _) if out.len() > datagram.len() => Reaction::Ignored,
             (Err(code), _) => Reaction::Refused(code),
             (Ok(nomination), _) => {
-                self.checked = Some(now);
+                self.checked = Some((now, from));
                 let is_new_selection =
                     nomination.is_some_and(|priority| self.nominate(now, from, priority));
                 Reaction::Answered { is_new_selection }

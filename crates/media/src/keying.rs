@@ -42,7 +42,9 @@ pub struct DtlsPeer {
 }
 
 impl DtlsPeer {
-    pub(crate) fn new(parameters: &DtlsParameters<'_>, is_client: bool) -> Self {
+    /// Returns the peer that a description names. The role is that of the local end.
+    #[must_use]
+    pub fn new(parameters: &DtlsParameters<'_>, is_client: bool) -> Self {
         Self {
             fingerprints: parameters.strongest().cloned().collect(),
             tls_id: parameters.tls_id.map(ToString::to_string),

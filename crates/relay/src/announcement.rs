@@ -122,6 +122,19 @@ impl Announcement {
         Some(announcement)
     }
 
+    /// Makes this the announcement of a browser about `medium`: checks of ICE tell its addresses.
+    pub(crate) fn follow_checks(
+        &mut self,
+        session: &SessionDescription<'_>,
+        medium: &MediaDescription<'_>,
+    ) {
+        self.content = Content::Rtp;
+        (self.named, self.destinations, self.is_proven) = (None, [None; 2], false);
+        self.sources.clear();
+        // The unspecified address is no hold: its author had no candidates yet.
+        self.direction = medium.direction(session);
+    }
+
     /// The clock rate of a payload type in Hz.
     pub(crate) fn clock_rate(&self, payload_type: u8) -> u32 {
         self.codec(payload_type).map_or(DEFAULT_RATE, |codec| codec.clock_rate)

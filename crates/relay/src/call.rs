@@ -12,10 +12,13 @@ use crate::host::{Host, Ports};
 use crate::keying::{LegKeying, LegKeys};
 use crate::passage::{Passage, Role};
 use crate::profile::{MediumProfile, is_in_clear};
+use crate::profile::{MuxAnswer, MuxOffer, MuxRules};
+use crate::report::WebFault;
 use crate::side::Side;
 use crate::statistics::Direction;
 use crate::stream::{Leg, Reporter, Stream};
 use crate::transcode::{Additions, Answered, CodecRules, Conversion, FormatChange, MediumCodecs};
+use crate::web::is_web;
 use ::codec::Codec;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -84,6 +87,32 @@ impl<R: RawMutex, P: Ports> Medium<R, P> {
             leg.statistics.add(rewrites);
         }
     }
+}
+
+/// The rules for the profile of an offer for the end `to`. Browsers have RTP and RTCP on one port,
+/// and a profile with feedback; the other end of a browser has neither, unless it has them itself.
+fn profile_rules(
+    to: &End<'_>,
+    is_of_browser: bool,
+    is_for_browser: bool,
+) -> (Option<bool>, MuxRules) {
+    let (mut feedback, mut mux) = (to.feedback, to.mux);
+    if is_for_browser {
+        (feedback, mux.offer) = (Some(true), MuxOffer::Added);
+    } else if is_of_browser {
+        feedback = feedback.or(Some(false));
+        mux.offer = MuxOffer::Removed;
+    }
+    if is_of_browser {
+        mux.answer = MuxAnswer::Accepted;
+    }
+    (feedback, mux)
+}
+
+/// The change of a medium that is rejected, for the end of this leg.
+fn rejected(leg: Option<&LegKeying>) -> Option<MediumChange> {
+    let keys = leg?.rejected()?;
+    Some(MediumChange { keys, ..MediumChange::default() })
 }
 
 /// One branch of a call.
@@ -276,11 +305,19 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
         let (mut announced, mut changes) = (Vec::with_capacity(offered), Vec::new());
         for (at, (medium, description)) in self.media.iter_mut().zip(&session.media).enumerate() {
             // A medium that the offer ends has its ports until the answer: the offer may fail.
-            let Some(announcement) = ends.read(session, description, host)? else {
+            let legs = medium.as_ref().and_then(|medium| medium.keying.as_deref());
+            let Some(mut announcement) = ends.read(session, description, host)? else {
                 announced.push(None);
-                changes.push(None);
+                changes.push(rejected(legs.map(|legs| &legs[by.other().index()])));
                 continue;
             };
+            let is_of_browser = match legs {
+                Some(legs) => legs[by.index()].is_web(),
+                None => ends_keys && host.fingerprint().is_some() && is_web(session, description),
+            };
+            if is_of_browser {
+                announcement.follow_checks(session, description);
+            }
             let is_rtp = announcement.content == Content::Rtp;
             let medium = match medium {
                 Some(medium) => medium,
@@ -304,7 +341,10 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             let mut random = |bytes: &mut [u8]| host.random(bytes);
             let keys = match &mut medium.keying {
                 Some(keying) => {
-                    keying[by.index()].read_offer(description, ends.from.keying)?;
+                    let fingerprint = host.fingerprint();
+                    let required = ends.from.keying;
+                    let offerer = &mut keying[by.index()];
+                    offerer.read_offer(session, description, required, fingerprint, &mut random)?;
                     let leg = &mut keying[by.other().index()];
                     // Keys that end here do not pass: a leg without keys stays in clear.
                     let asked = match ends.to.keying {
@@ -312,7 +352,12 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                         keying => keying,
                     };
                     let keying = leg.established().unwrap_or(asked);
-                    leg.write_offer(keying, &mut random)?
+                    let port = medium.ports.rtp()[by.other().index()];
+                    let place = SocketAddr::new(ends.to.advertised, port);
+                    let keys = leg.write_offer(keying, place, fingerprint, &mut random)?;
+                    // Checks may come before the answer.
+                    medium.stream.with(|legs| leg.update_web(&mut legs[by.other().index()].web));
+                    keys
                 }
                 None => KeyChange::None,
             };
@@ -333,10 +378,13 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                     FormatChange::default()
                 }
             };
-            let profile = medium.profile.offer(by, description, ends.to.feedback, ends.to.mux);
+            let is_for_browser = matches!(keys, KeyChange::Web(_));
+            let (feedback, mux) = profile_rules(ends.to, is_of_browser, is_for_browser);
+            let passes_keys = medium.keying.is_none();
+            let profile = medium.profile.offer(by, description, feedback, mux, passes_keys);
             announced.push(Some(announcement));
             let port = medium.ports.rtp()[by.other().index()];
-            changes.push(Some(MediumChange { port, keys, profile, formats }));
+            changes.push(Some(MediumChange { port, keys, profile, formats, is_of_browser }));
         }
         self.exchanges[by.index()] = Some(Exchange { id, in_response, announced });
         Ok(rewrite(session, ends.to.advertised, &changes))
@@ -365,23 +413,33 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             let (Some(medium), Some(mut announcement), Some(offered)) =
                 (slot.as_mut(), announcement, offered)
             else {
+                let legs = slot.as_ref().and_then(|medium| medium.keying.as_deref());
+                changes.push(rejected(legs.map(|legs| &legs[offerer.index()])));
                 // Another early answer may accept the medium.
                 if is_final {
                     *slot = None;
                 }
-                changes.push(None);
                 continue;
             };
             let mut random = |bytes: &mut [u8]| host.random(bytes);
             let keys = match &mut medium.keying {
                 Some(keying) => {
-                    keying[by.index()].read_answer(description)?;
-                    keying[offerer.index()].write_answer(&mut random)?
+                    keying[by.index()].read_answer(session, description, &mut random)?;
+                    let place =
+                        SocketAddr::new(ends.to.advertised, medium.ports.rtp()[offerer.index()]);
+                    keying[offerer.index()].write_answer(place, &mut random)?
                 }
                 None => KeyChange::None,
             };
-            let is_readable = medium.is_readable(description);
-            let (profile, agreed) = medium.profile.answer(offerer, description, is_readable);
+            let is_of_browser =
+                medium.keying.as_ref().is_some_and(|keying| keying[by.index()].is_web());
+            if is_of_browser {
+                announcement.follow_checks(session, description);
+            }
+            let (is_readable, passes_keys) =
+                (medium.is_readable(description), medium.keying.is_none());
+            let (profile, agreed) =
+                medium.profile.answer(offerer, description, is_readable, passes_keys);
             let is_clear_audio = medium.is_clear_audio(description);
             let takes_digits = is_clear_audio && self.ends[by.index()].takes_digits;
             let answered = medium.codecs.answer(offerer, description, takes_digits);
@@ -402,8 +460,12 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                     let leg = &mut legs[side.index()];
                     let had_keys = leg.keys.is_some();
                     moved[side.index()] = leg.announce(announcement.clone(), now);
-                    let agreed = medium.keying.as_ref().map(|keying| keying[side.index()].agreed());
-                    LegKeys::renew(&mut leg.keys, agreed.flatten())?;
+                    let keying = medium.keying.as_ref().map(|keying| &keying[side.index()]);
+                    match keying.filter(|keying| keying.is_web()) {
+                        // The keys come from the handshake.
+                        Some(keying) => keying.update_web(&mut leg.web),
+                        None => LegKeys::renew(&mut leg.keys, keying.and_then(LegKeying::agreed))?,
+                    }
                     moved[side.index()] |= !had_keys && leg.keys.is_some();
                 }
                 for (at, leg) in legs.iter_mut().enumerate() {
@@ -424,7 +486,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             let sides = Side::BOTH.into_iter().filter(|side| moved[side.index()]);
             sides.for_each(|side| medium.ports.release(side));
             let port = medium.ports.rtp()[offerer.index()];
-            changes.push(Some(MediumChange { port, keys, profile, formats }));
+            changes.push(Some(MediumChange { port, keys, profile, formats, is_of_browser }));
         }
         Ok(rewrite(session, ends.to.advertised, &changes))
     }
@@ -469,6 +531,11 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
     pub(crate) fn has_left(&self) -> [bool; 2] {
         let of = |side: Side| self.streams().any(|it| it.activity().has_left[side.index()]);
         Side::BOTH.map(of)
+    }
+
+    /// The reason why the leg of a browser is over at `now`, if it is.
+    pub(crate) fn web_fault(&self, now: Duration) -> Option<WebFault> {
+        self.streams().find_map(|stream| stream.web_fault(now))
     }
 
     /// The streams in use.

@@ -34,6 +34,11 @@ pub trait Calls: Send + Sync {
     /// [`RelayError`]. The state of the call is unchanged, or as after an offer without an answer.
     fn describe(&self, passage: &Passage<'_>, body: &[u8]) -> Result<Option<String>, RelayError>;
 
+    /// True if browsers may be called: the host makes DTLS handshakes, see [`Keying::Dtls`].
+    ///
+    /// [`Keying::Dtls`]: crate::Keying::Dtls
+    fn takes_browsers(&self) -> bool;
+
     /// Begins a call whose first request has no description. Its sender is the caller.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use crate::announcement::Content;
 use crate::codec::bit;
 use crate::profile::{MuxChange, ProfileChange, protocol};
 use crate::transcode::FormatChange;
+use crate::web::{WebAttributes, is_of_browser};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
@@ -33,6 +34,15 @@ pub(crate) struct MediumChange {
     pub(crate) keys: KeyChange,
     pub(crate) profile: ProfileChange,
     pub(crate) formats: FormatChange,
+    /// True if the description comes from a browser.
+    pub(crate) is_of_browser: bool,
+}
+
+impl MediumChange {
+    /// True if the attributes that are for browsers go: the other end has none, or others.
+    const fn removes_web(&self) -> bool {
+        self.is_of_browser || matches!(self.keys, KeyChange::Web(_))
+    }
 }
 
 /// The change to the keys of a medium.
@@ -43,6 +53,8 @@ pub(crate) enum KeyChange {
     None,
     /// These crypto attributes replace the received ones, under a protocol of this profile.
     Replaced { is_secure: bool, attributes: Vec<String> },
+    /// The attributes of a handshake and of ICE replace the received keys.
+    Web(WebAttributes),
 }
 
 /// Returns `session` with `address` in place of all its addresses. `media` has an entry for each
@@ -66,6 +78,8 @@ fn write_session(
 ) -> fmt::Result {
     out.write_str("v=0\r\n")?;
     let mut needs_connection = true;
+    let changes = || media.iter().flatten();
+    let removes_web = changes().any(MediumChange::removes_web);
     for &(letter, value) in &session.lines {
         // The connection stands after these lines (RFC 8866 section 5).
         if needs_connection && !"osiuep".contains(letter) {
@@ -76,11 +90,15 @@ fn write_session(
             'c' => {}
             'o' => write_origin(value, address, out)?,
             'a' if is_removed(value) => {}
+            'a' if removes_web && is_of_browser(name_of(value)) => {}
             _ => write_line(letter, value, out)?,
         }
     }
     if needs_connection {
         write_connection(address, out)?;
+    }
+    if changes().any(|change| matches!(change.keys, KeyChange::Web(_))) {
+        out.write_str("a=ice-lite\r\n")?;
     }
     let unchanged = core::iter::repeat(&None);
     session.media.iter().zip(media.iter().chain(unchanged)).try_for_each(|(medium, change)| {
@@ -115,14 +133,20 @@ fn write_medium(
     out: &mut String,
 ) -> fmt::Result {
     let none = MediumChange::default();
-    let MediumChange { port, keys, profile, formats } = change.unwrap_or(&none);
+    let change = change.unwrap_or(&none);
+    let MediumChange { port, keys, profile, formats, .. } = change;
+    let removes_web = change.removes_web();
     let is_secure = match keys {
-        KeyChange::None => None,
+        KeyChange::None | KeyChange::Web(_) => None,
         KeyChange::Replaced { is_secure, .. } => Some(*is_secure),
     };
     let changes = is_secure.is_some() || profile.feedback.is_some();
     let changed = changes.then(|| protocol(medium.protocol, is_secure, profile.feedback)).flatten();
-    write!(out, "m={} {port} {}", medium.media_type, changed.unwrap_or(medium.protocol))?;
+    let protocol = match keys {
+        KeyChange::Web(web) => web.protocol,
+        _ => changed.unwrap_or(medium.protocol),
+    };
+    write!(out, "m={} {port} {protocol}", medium.media_type)?;
     let left = medium.formats().filter(|format| !formats.removes(format));
     left.into_iter().try_for_each(|format| write!(out, " {format}"))?;
     formats.added.iter().try_for_each(|format| write!(out, " {}", format.payload_type))?;
@@ -132,7 +156,9 @@ fn write_medium(
             ('c', _) => {}
             ('a', _) if is_removed(value) || formats.removes_attribute(value) => {}
             ('a', _) if profile.removes(name_of(value)) => {}
-            ('a', KeyChange::Replaced { .. }) if name_of(value).eq_ignore_ascii_case("crypto") => {}
+            ('a', _) if removes_web && is_of_browser(name_of(value)) => {}
+            ('a', KeyChange::Replaced { .. } | KeyChange::Web(_))
+                if name_of(value).eq_ignore_ascii_case("crypto") => {}
             _ => write_line(letter, value, out)?,
         }
     }
@@ -147,10 +173,13 @@ fn write_medium(
         MuxChange::Written => out.write_str("a=rtcp-mux\r\n")?,
         MuxChange::Passed | MuxChange::Removed => {}
     }
-    if let KeyChange::Replaced { attributes, .. } = keys {
-        attributes.iter().try_for_each(|value| write!(out, "a=crypto:{value}\r\n"))?;
+    match keys {
+        KeyChange::None => Ok(()),
+        KeyChange::Replaced { attributes, .. } => {
+            attributes.iter().try_for_each(|value| write!(out, "a=crypto:{value}\r\n"))
+        }
+        KeyChange::Web(web) => web.lines.iter().try_for_each(|line| write!(out, "a={line}\r\n")),
     }
-    Ok(())
 }
 
 impl FormatChange {

@@ -19,6 +19,9 @@ pub enum Keying {
     Optional,
     /// Keys of the relay are offered, and the end must use them.
     Required,
+    /// The end is a browser: it is offered ICE, and keys by a DTLS handshake with the
+    /// [host](crate::Host::fingerprint).
+    Dtls,
 }
 
 /// One end of a call, as its signalling shows it.

@@ -39,6 +39,8 @@ pub enum RelayError {
     Keys(PolicyError),
     /// The end must encrypt its media, and does not.
     InClear,
+    /// A browser has not what a handshake needs, or the host makes none.
+    Handshake,
 }
 
 impl fmt::Display for RelayError {
@@ -57,6 +59,9 @@ impl fmt::Display for RelayError {
             Self::NoPort => f.write_str("no free port for media"),
             Self::OwnPort => f.write_str("the description names a port of the relay itself"),
             Self::Keys(error) => write!(f, "the offered SRTP keys are unusable: {error}"),
+            Self::Handshake => f.write_str(
+                "expected ICE, a fingerprint and the role of the client in the handshake",
+            ),
             Self::InClear => f.write_str("expected SRTP keys in the description"),
         }
     }
@@ -88,6 +93,8 @@ pub enum Drop {
     Rtp(PacketError),
     /// Its payload type was not agreed.
     PayloadType(u8),
+    /// The handshake of a leg has no keys yet.
+    NoKeys,
     /// It is forged, damaged or repeated.
     Unprotect(UnprotectError),
     /// It cannot be encrypted for the other leg: it is too long for its buffer, or was sent before.
@@ -112,6 +119,7 @@ impl fmt::Display for Drop {
             Self::Kind(kind) => write!(f, "expected RTP or RTCP: {kind:?}"),
             Self::Rtp(error) => error.fmt(f),
             Self::PayloadType(number) => write!(f, "payload type {number} was not agreed"),
+            Self::NoKeys => f.write_str("the handshake has no keys yet"),
             Self::Unprotect(error) => error.fmt(f),
             Self::Protect(error) => error.fmt(f),
             Self::NoDestination => f.write_str("the other end has no address yet"),

@@ -5,6 +5,7 @@ use crate::statistics::Rewrites;
 use crate::stream::Stream;
 use alloc::sync::Arc;
 use core::net::{IpAddr, SocketAddr};
+use sdp::dtls::Fingerprint;
 
 /// The host of a relay, which owns the sockets.
 pub trait Host<R> {
@@ -31,6 +32,12 @@ pub trait Host<R> {
     /// must not call it.
     fn withdraw(&self, _ports: &Self::Ports) -> [Rewrites; 2] {
         Default::default()
+    }
+
+    /// The fingerprint of the certificate with which the host makes DTLS handshakes, if it does:
+    /// see [`Way::Handshake`](crate::Way::Handshake).
+    fn fingerprint(&self) -> Option<&Fingerprint> {
+        None
     }
 
     /// Fills `bytes` with random bytes, for keys.

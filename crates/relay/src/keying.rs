@@ -3,13 +3,17 @@
 use crate::description::KeyChange;
 use crate::end::Keying;
 use crate::error::RelayError;
+use crate::web::{WebKeying, WebLeg, is_web};
+use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
+use sdp::dtls::Fingerprint;
 use sdp::negotiation::{
     NegotiatedSrtp, Profile, SrtpPreferences, accept, answer, usable_crypto_attributes,
 };
-use sdp::{CryptoAttribute, MediaDescription};
-use srtp::{Policy, PolicyError, Receiver, Sender, Suite};
+use sdp::{CryptoAttribute, MediaDescription, SessionDescription};
+use srtp::{MasterKey, Policy, PolicyError, Receiver, Sender, Suite};
 
 /// The suites that the relay offers, in order of preference.
 const OFFERED: [Suite; 2] = [Suite::AeadAes256Gcm, Suite::AesCm128HmacSha1_80];
@@ -30,15 +34,27 @@ pub(crate) struct LegKeying {
     asked: Keying,
     /// True if the end names a profile with encryption.
     is_secure: bool,
+    /// The state of a browser's leg.
+    web: Option<Box<WebKeying>>,
 }
 
 impl LegKeying {
-    /// Reads the keys of an offer of the end, which has to have keys if `keying` requires them.
+    /// Reads the keys of an offer of the end, which has to have keys if `keying` requires them. A
+    /// host with a certificate of this `fingerprint` makes handshakes.
     pub(crate) fn read_offer(
         &mut self,
+        session: &SessionDescription<'_>,
         medium: &MediaDescription<'_>,
         keying: Keying,
+        fingerprint: Option<&Fingerprint>,
+        random: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), RelayError> {
+        if self.web.is_none() && is_web(session, medium) {
+            self.begin_web(fingerprint, random);
+        }
+        if let Some(web) = &mut self.web {
+            return web.read(session, medium, true, random);
+        }
         let theirs = usable_crypto_attributes(medium);
         if theirs.is_empty() && keying == Keying::Required {
             return Err(RelayError::InClear);
@@ -49,11 +65,15 @@ impl LegKeying {
     }
 
     /// Returns the keys of the answer to the last offer of the end. The same offer gets the same
-    /// key again.
+    /// key again. `place` is the address of the port.
     pub(crate) fn write_answer(
         &mut self,
+        place: SocketAddr,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Result<KeyChange, RelayError> {
+        if let Some(web) = &self.web {
+            return Ok(KeyChange::Web(web.write(false, place)));
+        }
         let before = self.agreed.as_ref().map(|agreed| agreed.send.clone());
         // A key for the same suite is kept, so that the rollover counter goes on (RFC 4568 section
         // 7.1.4).
@@ -76,12 +96,23 @@ impl LegKeying {
         Ok(KeyChange::Replaced { is_secure: self.is_secure, attributes })
     }
 
-    /// Returns the keys of an offer to the end.
+    /// Returns the keys of an offer to the end. `place` is the address of the port.
     pub(crate) fn write_offer(
         &mut self,
         keying: Keying,
+        place: SocketAddr,
+        fingerprint: Option<&Fingerprint>,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Result<KeyChange, RelayError> {
+        if keying == Keying::Dtls && self.web.is_none() {
+            self.begin_web(fingerprint, random);
+            if self.web.is_none() {
+                return Err(RelayError::Handshake);
+            }
+        }
+        if let Some(web) = &self.web {
+            return Ok(KeyChange::Web(web.write(true, place)));
+        }
         self.asked = keying;
         if keying == Keying::Clear {
             self.ours.clear();
@@ -102,7 +133,15 @@ impl LegKeying {
     }
 
     /// Reads the answer of the end to [`LegKeying::write_offer`].
-    pub(crate) fn read_answer(&mut self, medium: &MediaDescription<'_>) -> Result<(), RelayError> {
+    pub(crate) fn read_answer(
+        &mut self,
+        session: &SessionDescription<'_>,
+        medium: &MediaDescription<'_>,
+        random: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), RelayError> {
+        if let Some(web) = &mut self.web {
+            return web.read(session, medium, false, random);
+        }
         let answered = usable_crypto_attributes(medium);
         self.is_secure = Profile::of(medium.protocol) == Some(Profile::Secure);
         let must_encrypt =
@@ -117,10 +156,35 @@ impl LegKeying {
 
     /// The keying of an offer to the end, if it has agreed on keys before.
     pub(crate) const fn established(&self) -> Option<Keying> {
+        if self.web.is_some() {
+            return Some(Keying::Dtls);
+        }
         match (&self.agreed, self.is_secure) {
             (Some(_), true) => Some(Keying::Required),
             (Some(_), false) => Some(Keying::Optional),
             (None, _) => None,
+        }
+    }
+
+    fn begin_web(&mut self, fingerprint: Option<&Fingerprint>, random: &mut dyn FnMut(&mut [u8])) {
+        let web = fingerprint.and_then(|it| WebKeying::create(it.clone(), random));
+        self.web = web.map(Box::new);
+    }
+
+    /// True for a browser's leg.
+    pub(crate) const fn is_web(&self) -> bool {
+        self.web.is_some()
+    }
+
+    /// Returns the attributes of a rejected medium for a browser.
+    pub(crate) fn rejected(&self) -> Option<KeyChange> {
+        Some(KeyChange::Web(self.web.as_ref()?.rejected()))
+    }
+
+    /// Applies the state of a browser's leg to its packets.
+    pub(crate) fn update_web(&self, leg: &mut Option<Box<WebLeg>>) {
+        if let Some(web) = &self.web {
+            WebLeg::update(leg, web);
         }
     }
 
@@ -139,7 +203,8 @@ fn is_same(one: &CryptoAttribute, other: &CryptoAttribute) -> bool {
 
 /// The SRTP transforms of a leg.
 pub(crate) struct LegKeys {
-    agreed: NegotiatedSrtp,
+    /// `None` for the keys of a handshake.
+    agreed: Option<NegotiatedSrtp>,
     pub(crate) receiver: Receiver,
     pub(crate) sender: Sender,
 }
@@ -148,7 +213,19 @@ impl LegKeys {
     fn new(agreed: &NegotiatedSrtp) -> Result<Self, PolicyError> {
         let sender = Sender::new(&agreed.send.policy, agreed.send.master_keys()?)?;
         let receiver = Receiver::new(&agreed.receive.policy, agreed.receive.master_keys()?)?;
-        Ok(Self { agreed: agreed.clone(), receiver, sender })
+        Ok(Self { agreed: Some(agreed.clone()), receiver, sender })
+    }
+
+    /// Returns the transforms of the keys of a handshake.
+    pub(crate) fn of_handshake(
+        suite: Suite,
+        local: MasterKey,
+        remote: MasterKey,
+    ) -> Result<Self, PolicyError> {
+        let policy = Policy::new(suite);
+        let sender = Sender::new(&policy, [local].into())?;
+        let receiver = Receiver::new(&policy, [remote].into())?;
+        Ok(Self { agreed: None, receiver, sender })
     }
 
     /// Replaces `keys` by those of `agreed`. A transform whose key stays is kept: its counters go
@@ -162,10 +239,11 @@ impl LegKeys {
             return Ok(());
         };
         let new = Self::new(agreed)?;
-        if !is_same(&before.agreed.send, &agreed.send) {
+        let old = before.agreed.as_ref();
+        if old.is_none_or(|old| !is_same(&old.send, &agreed.send)) {
             before.sender = new.sender;
         }
-        if !is_same(&before.agreed.receive, &agreed.receive) {
+        if old.is_none_or(|old| !is_same(&old.receive, &agreed.receive)) {
             before.receiver = new.receiver;
         }
         before.agreed = new.agreed;

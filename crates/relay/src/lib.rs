@@ -39,6 +39,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod transcode;
+mod web;
 
 pub use ::codec::Codec;
 pub use bandwidth::Bandwidth;
@@ -54,9 +55,10 @@ pub use pairs::{PORTS_PER_STREAM, Pairs, PortRange, PortRangeError};
 pub use passage::{Passage, Role};
 pub use profile::{MuxAnswer, MuxOffer, MuxRules};
 pub use relay::Relay;
-pub use report::CallReport;
+pub use report::{CallReport, WebFault};
 pub use side::Side;
 pub use statistics::{Direction, Reported, Rewrites};
-pub use stream::{Relayed, Stream};
+pub use stream::{Relayed, Stream, Way};
 pub use transcode::{CodecRules, Conversions};
+pub use web::is_from_browser;
 pub use {media, rtp, sdp, srtp};

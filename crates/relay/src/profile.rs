@@ -99,13 +99,14 @@ struct Offer {
 
 impl MediumProfile {
     /// Returns the changes of an offer of the side `by`, for an end with this `feedback` and these
-    /// `rules`.
+    /// `rules`. `passes_keys` is true if the keys of the ends pass.
     pub(crate) fn offer(
         &mut self,
         by: Side,
         medium: &MediaDescription<'_>,
         feedback: Option<bool>,
         rules: MuxRules,
+        passes_keys: bool,
     ) -> ProfileChange {
         let other = by.other().index();
         let Some(profile) = Profile::of(medium.protocol) else {
@@ -118,16 +119,17 @@ impl MediumProfile {
             legs[other] = wanted;
             legs
         });
-        // With keys by DTLS each port has an association between the ends.
-        let is_mux_offered = profile != Profile::Dtls && has_mux(medium);
+        // With keys by DTLS that pass, each port has an association between the ends.
+        let passes_dtls = passes_keys && profile == Profile::Dtls;
+        let is_mux_offered = !passes_dtls && has_mux(medium);
         let is_mux_sent = match rules.offer {
-            _ if profile == Profile::Dtls => false,
+            _ if passes_dtls => false,
             MuxOffer::Passed => is_mux_offered || self.is_muxed[other],
             MuxOffer::Added | MuxOffer::Required => true,
             MuxOffer::Removed => false,
         };
         let mux = match (is_mux_sent, rules.offer) {
-            _ if profile == Profile::Dtls => MuxChange::Passed,
+            _ if passes_dtls => MuxChange::Passed,
             (true, MuxOffer::Required) => MuxChange::Required,
             (sent, _) => MuxChange::of(is_mux_offered, sent),
         };
@@ -136,12 +138,14 @@ impl MediumProfile {
     }
 
     /// Returns the changes of an answer to the last offer, that of `offerer`, and the agreements of
-    /// both legs. `is_readable` is true if the relay has RTCP in clear.
+    /// both legs. `is_readable` is true if the relay has RTCP in clear, and `passes_keys` as for the
+    /// offer.
     pub(crate) fn answer(
         &mut self,
         offerer: Side,
         medium: &MediaDescription<'_>,
         is_readable: bool,
+        passes_keys: bool,
     ) -> (ProfileChange, [LegProfile; 2]) {
         let offer = self.offer;
         let answers = has_mux(medium);
@@ -152,11 +156,11 @@ impl MediumProfile {
                 MuxAnswer::Accepted => true,
                 MuxAnswer::Rejected => false,
             };
-        let is_dtls = Profile::of(medium.protocol) == Some(Profile::Dtls);
+        let passes_dtls = passes_keys && Profile::of(medium.protocol) == Some(Profile::Dtls);
         self.is_muxed = [is_agreed; 2];
         self.is_muxed[offerer.index()] = is_accepted;
         self.feedback = offer.feedback;
-        let mux = match is_dtls {
+        let mux = match passes_dtls {
             true => MuxChange::Passed,
             false => MuxChange::of(answers, is_accepted),
         };

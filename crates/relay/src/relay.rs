@@ -283,9 +283,12 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
             let last = branch.described.max(branch.progressed);
             return now.saturating_sub(last) > self.limits.ringing;
         };
+        if branch.web_fault(now).is_some() {
+            return true;
+        }
         let mut is_silent = false;
         for stream in branch.streams() {
-            let Activity { since, last, has_left } = stream.activity();
+            let Activity { since, last, has_left, .. } = stream.activity();
             let Some(since) = since else { continue };
             is_silent = true;
             let last = last.unwrap_or(answered).max(answered).max(since);
@@ -323,6 +326,10 @@ where
     fn describe(&self, passage: &Passage<'_>, body: &[u8]) -> Result<Option<String>, RelayError> {
         self.with_branches(passage.call_id, |branches| self.describe_in(branches, passage, body))
             .inspect_err(|error| self.refused.count(error))
+    }
+
+    fn takes_browsers(&self) -> bool {
+        cfg!(feature = "web") && self.host.fingerprint().is_some()
     }
 
     fn begin(&self, passage: &Passage<'_>) -> Result<(), RelayError> {
@@ -414,7 +421,9 @@ where
                 let branch = branches.remove(at);
                 self.release();
                 branch.settle(&self.host);
-                ended.push(CallReport::new(call_id, &branch, branches));
+                let mut report = CallReport::new(call_id, &branch, branches);
+                report.web_fault = branch.web_fault(now);
+                ended.push(report);
             }
             !branches.is_empty()
         });

@@ -10,6 +10,16 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use lock_api::RawMutex;
 
+/// The reason why the leg of a browser is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WebFault {
+    /// The browser does not consent to packets any more (RFC 7675).
+    Consent,
+    /// The handshake has failed, so that there are no keys.
+    Keys,
+}
+
 /// A call that is relayed, or was.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -39,6 +49,8 @@ pub struct CallReport {
     pub no_media: Option<bool>,
     /// True for each end that has left the media: it has sent an RTCP BYE, and no packet since.
     pub has_left: [bool; 2],
+    /// The reason why the leg of a browser is over, if that has ended the call.
+    pub web_fault: Option<WebFault>,
     /// False if another branch of the same call goes on: for a branch that is not answered any
     /// other one, else one that is answered.
     pub is_last: bool,
@@ -72,6 +84,7 @@ impl CallReport {
             answered: branch.answered,
             no_media: branch.no_media,
             has_left: branch.has_left(),
+            web_fault: None,
             is_last: !others.iter().any(goes_on),
             streams: branch.summaries().collect(),
             attachment: branch.attachment.clone(),
@@ -101,6 +114,7 @@ impl CallReport {
             answered: None,
             no_media: None,
             has_left: [false; 2],
+            web_fault: None,
             is_last: true,
             streams: Vec::new(),
             attachment: None,
@@ -111,6 +125,10 @@ impl CallReport {
     #[must_use]
     pub fn fault(&self) -> &'static str {
         match (self.answered, self.has_left) {
+            (Some(_), _) if self.web_fault == Some(WebFault::Consent) => {
+                "has no checks of the browser"
+            }
+            (Some(_), _) if self.web_fault == Some(WebFault::Keys) => "has no keys of the browser",
             (None, _) => "is not answered",
             (Some(_), [false, false]) => "has no packets",
             (Some(_), _) => "has no packets after an RTCP BYE",

@@ -9,19 +9,22 @@ use crate::feedback;
 use crate::frame::{Ends, Entry};
 use crate::keying::LegKeys;
 use crate::profile::LegProfile;
+use crate::report::WebFault;
 use crate::side::Side;
 use crate::statistics::{Direction, LegStatistics, Rewrites};
 use crate::transcode::Conversion;
+use crate::web::WebLeg;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::net::SocketAddr;
 use core::time::Duration;
 use lock_api::{Mutex, RawMutex};
-use media::Channel;
 use media::demultiplex::Kind;
+use media::{Channel, DtlsPeer};
 use rtp::Header;
 use rtp::Packet;
 use smallvec::SmallVec;
+use srtp::{MasterKey, PolicyError, Suite};
 
 /// The packets that an address which is not proven gets at most before a packet came from it: ten
 /// seconds of audio in packets of 20 ms.
@@ -42,6 +45,21 @@ pub struct Relayed {
     /// True if this packet has fixed the address of its side and channel. Later packets come from
     /// there only, until [`Ports::release`](crate::Ports::release).
     pub is_fixed: bool,
+    /// The way of the packet.
+    pub way: Way,
+}
+
+/// The way of a packet that a stream has processed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Way {
+    /// It leaves from the port of the other side.
+    Across,
+    /// It is the response to a check of a browser. It leaves from the port that the check came to.
+    Back,
+    /// It is a datagram of a DTLS handshake, unchanged. The host makes the handshake as the server
+    /// with the port that the datagram came to, and [sets](Stream::set_keys) its keys.
+    Handshake,
 }
 
 /// One medium of a call: two legs, each with a port for RTP and one for RTCP. The owner of the
@@ -102,6 +120,8 @@ pub(crate) struct Leg {
     /// The traffic from the end.
     traffic: Pace,
     pub(crate) profile: LegProfile,
+    /// The checks and the handshake of a browser.
+    pub(crate) web: Option<Box<WebLeg>>,
     /// `None` if packets pass with the keys of the ends, or in clear.
     pub(crate) keys: Option<LegKeys>,
     /// The conversion of the packets of the end, if they do not pass unchanged.
@@ -109,6 +129,12 @@ pub(crate) struct Leg {
     /// The digits in the packets of the end, if they are translated.
     pub(crate) digits: Option<Box<Digits>>,
     pub(crate) statistics: LegStatistics,
+}
+
+impl Relayed {
+    const fn on(way: Way, to: SocketAddr, channel: Channel, length: usize) -> Self {
+        Self { to, channel, length, has_more: false, is_fixed: false, way }
+    }
 }
 
 impl Leg {
@@ -138,7 +164,7 @@ impl Leg {
 
     fn described(&self, codec: Option<&Codec>) -> Direction {
         let mut direction = self.statistics.summary(codec);
-        direction.source = self.latched[0];
+        direction.source = self.source();
         direction.has_keys = self.keys.is_some();
         if let Some(announced) = &self.announced {
             direction.media_type.clone_from(&announced.media_type);
@@ -146,6 +172,25 @@ impl Leg {
             direction.announced = announced.destinations[0];
         }
         direction
+    }
+
+    /// The address that RTP comes from.
+    fn source(&self) -> Option<SocketAddr> {
+        match &self.web {
+            Some(web) => web.selected(),
+            None => self.latched[0],
+        }
+    }
+
+    /// False if the consent of a browser has ended (RFC 7675).
+    fn has_consent(&self, now: Duration) -> bool {
+        let fault = self.web.as_ref().and_then(|web| web.fault(now));
+        fault != Some(WebFault::Consent)
+    }
+
+    /// True if the handshake of a browser has no keys yet.
+    fn awaits_keys(&self) -> bool {
+        self.web.is_some() && self.keys.is_none()
     }
 
     /// The statistics of the packets to `receiver`, which numbers the codecs.
@@ -176,7 +221,7 @@ impl Leg {
     /// received the most that it gets then.
     fn admits(&mut self) -> bool {
         let is_proven = self.announced.as_ref().is_some_and(|announced| announced.is_proven);
-        if self.latched == [None; 2] && !is_proven {
+        if self.latched == [None; 2] && self.web.is_none() && !is_proven {
             if self.unconfirmed >= MAX_UNCONFIRMED {
                 return false;
             }
@@ -198,6 +243,9 @@ impl Leg {
     /// The address that packets of `channel` are sent to.
     fn destination(&self, channel: Channel) -> Option<SocketAddr> {
         let at = index(channel);
+        if let Some(web) = &self.web {
+            return web.selected();
+        }
         self.latched[at].or_else(|| self.announced.as_ref()?.destinations[at])
     }
 
@@ -208,6 +256,9 @@ impl Leg {
         channel: Channel,
         from: SocketAddr,
     ) -> Result<bool, Drop> {
+        if let Some(web) = &self.web {
+            return web.is_checked(from).then_some(true).ok_or(Drop::Source);
+        }
         let named = announced.destinations[index(channel)];
         match self.latched[index(channel)] {
             Some(latched) if latched == from => Ok(true),
@@ -308,6 +359,44 @@ impl<R: RawMutex> Stream<R> {
         self.legs.lock()[side.index()].statistics.add(rewrites);
     }
 
+    /// Returns the other end of the DTLS handshake of `side`, once its description is known. Keys
+    /// are set only if its certificate has one of the fingerprints. Another peer than before asks
+    /// for another handshake, unless it [is the same](media::DtlsPeer::is_same).
+    pub fn dtls_peer(&self, side: Side) -> Option<DtlsPeer> {
+        self.legs.lock()[side.index()].web.as_ref()?.peer().cloned()
+    }
+
+    /// Sets the keys that a handshake has yielded for the leg of `side`: those of packets to the
+    /// end, and those of packets from it.
+    ///
+    /// # Errors
+    /// The keys are unusable.
+    pub fn set_keys(
+        &self,
+        side: Side,
+        suite: Suite,
+        local: MasterKey,
+        remote: MasterKey,
+    ) -> Result<(), PolicyError> {
+        let keys = LegKeys::of_handshake(suite, local, remote)?;
+        self.legs.lock()[side.index()].keys = Some(keys);
+        Ok(())
+    }
+
+    /// Records that the handshake of `side` has failed: the call is over.
+    pub fn refuse_keys(&self, side: Side) {
+        if let Some(web) = &mut self.legs.lock()[side.index()].web {
+            web.refuse_keys();
+        }
+    }
+
+    /// The reason why the leg of a browser is over at `now`, if it is.
+    pub(crate) fn web_fault(&self, now: Duration) -> Option<WebFault> {
+        let legs = self.legs.lock();
+        let mut webs = legs.iter().filter_map(|leg| leg.web.as_ref());
+        webs.find_map(|web| web.fault(now))
+    }
+
     /// Processes a packet that came `from` an address to the port of `side` and `channel`, in the
     /// first `length` bytes of `buffer`. It is processed in place: SRTP makes it longer, by the
     /// overhead of its suite. `now` is the time since an epoch of the owner.
@@ -331,7 +420,13 @@ impl<R: RawMutex> Stream<R> {
         let relayed = relay(from_leg, to_leg, &self.share, &arrival, buffer, &mut pressed);
         match &relayed {
             Ok(_) => {}
-            Err(Drop::NoDestination | Drop::Unconfirmed | Drop::Protect(_) | Drop::Bandwidth) => {
+            Err(
+                Drop::NoDestination
+                | Drop::NoKeys
+                | Drop::Unconfirmed
+                | Drop::Protect(_)
+                | Drop::Bandwidth,
+            ) => {
                 from_leg.statistics.unsent += 1;
             }
             Err(_) => from_leg.statistics.refused += 1,
@@ -372,7 +467,7 @@ impl<R: RawMutex> Stream<R> {
         };
         let (fields, payload) = digits.next_packet(now)?;
         let channel = Channel::Rtp;
-        let unsent = Relayed { to, channel, length: 0, has_more: false, is_fixed: false };
+        let unsent = Relayed::on(Way::Across, to, channel, 0);
         let Ok(length) = fields.write(&payload, buffer) else { return Some(unsent) };
         let is_admitted =
             to_leg.admits() && self.share.admit(length, (&from_leg.traffic, None), now);
@@ -396,7 +491,7 @@ impl<R: RawMutex> Stream<R> {
         let has_more = from_leg.conversion.as_ref().is_some_and(Conversion::is_ready);
         let now = from_leg.statistics.last.unwrap_or_default();
         if !from_leg.passes(to_leg, &mut buffer[..length], now) {
-            return Some(Relayed { to, channel, length: 0, has_more, is_fixed: false });
+            return Some(Relayed { has_more, ..Relayed::on(Way::Across, to, channel, 0) });
         }
         let length = match &mut to_leg.keys {
             Some(keys) => keys.sender.protect(buffer, length),
@@ -404,9 +499,9 @@ impl<R: RawMutex> Stream<R> {
         };
         let Ok(length) = length else {
             from_leg.statistics.unsent += 1;
-            return Some(Relayed { to, channel, length: 0, has_more, is_fixed: false });
+            return Some(Relayed { has_more, ..Relayed::on(Way::Across, to, channel, 0) });
         };
-        Some(Relayed { to, channel, length, has_more, is_fixed: false })
+        Some(Relayed { has_more, ..Relayed::on(Way::Across, to, channel, length) })
     }
 }
 
@@ -417,8 +512,7 @@ fn entry([from_leg, to_leg]: [&Leg; 2], locals: [SocketAddr; 2]) -> Option<Entry
     let is_plain = announced.content != Content::Other
         && from_leg.conversion.is_none()
         && from_leg.digits.is_none()
-        && from_leg.keys.is_none()
-        && to_leg.keys.is_none()
+        && [from_leg, to_leg].iter().all(|leg| leg.keys.is_none() && leg.web.is_none())
         && source.is_ipv4() == destination.is_ipv4();
     let payload_types = announced.payload_types | theirs.payload_types;
     let received = Ends { source: source.into(), destination: locals[0].into() };
@@ -445,6 +539,22 @@ fn relay(
 ) -> Result<Relayed, Drop> {
     let Arrival { channel, from, length, now } = *arrival;
     let packet = buffer.get_mut(..length).ok_or(Drop::Kind(Kind::Unknown))?;
+    if let Some(web) = &mut from_leg.web {
+        match Kind::of(packet) {
+            kind @ Kind::Stun => {
+                let length = web.check(now, from, buffer, length).ok_or(Drop::Kind(kind))?;
+                return Ok(Relayed::on(Way::Back, from, channel, length));
+            }
+            Kind::Dtls if web.is_checked(from) => {
+                return Ok(Relayed::on(Way::Handshake, from, channel, length));
+            }
+            _ => {}
+        }
+    }
+    if from_leg.awaits_keys() || to_leg.awaits_keys() {
+        return Err(Drop::NoKeys);
+    }
+    let packet = &mut buffer[..length];
     let announced = from_leg.announced.as_ref().ok_or(Drop::Source)?;
     let is_latched = from_leg.check_source(announced, channel, from)?;
     let kind = Kind::of(packet);
@@ -505,7 +615,8 @@ fn relay(
         (Kind::Rtcp, false, true) => Channel::Rtp,
         _ => channel,
     };
-    let to = to_leg.destination(leaving).ok_or(Drop::NoDestination)?;
+    let to = to_leg.destination(leaving).filter(|_| to_leg.has_consent(now));
+    let to = to.ok_or(Drop::NoDestination)?;
     if !to_leg.admits() {
         return Err(Drop::Unconfirmed);
     }
@@ -536,7 +647,7 @@ fn relay(
         plain_length = 0;
     }
     if plain_length == 0 {
-        return Ok(Relayed { to, channel: leaving, length: 0, has_more, is_fixed });
+        return Ok(Relayed { has_more, is_fixed, ..Relayed::on(Way::Across, to, leaving, 0) });
     }
     let length = match (kind, &mut to_leg.keys) {
         (Kind::Rtp, Some(keys)) => keys.sender.protect(buffer, plain_length),
@@ -544,5 +655,5 @@ fn relay(
         _ => Ok(plain_length),
     };
     let length = length.map_err(Drop::Protect)?;
-    Ok(Relayed { to, channel: leaving, length, has_more, is_fixed })
+    Ok(Relayed { has_more, is_fixed, ..Relayed::on(Way::Across, to, leaving, length) })
 }

@@ -121,15 +121,22 @@ impl CarryOut for Hub {
 impl Hub {
     /// The time of the next call of [`Hub::on_timer`].
     pub(super) fn next_timer(&self, local: &Local) -> Option<Instant> {
-        let timers = [local.worker.next_timer(), self.b2bua.next_timer(), self.next_digit()];
+        let handshake = self.media.as_ref().and_then(|media| media.next_handshake(local.index));
+        let left = handshake.map(|due| due.saturating_duration_since(std::time::Instant::now()));
+        let handshake = left.map(|left| self.clock.now() + sip::Duration::from(left));
+        let timers =
+            [local.worker.next_timer(), self.b2bua.next_timer(), self.next_digit(), handshake];
         timers.into_iter().flatten().min()
     }
 
-    /// Runs the timers of the engine, of the B2BUA and of digits that are due at `now`.
+    /// Runs the timers of the engine, of the B2BUA, of digits and of handshakes that are due at `now`.
     pub(super) fn on_timer(&self, now: Instant, local: &mut Local) {
         local.worker.on_timer(now, &mut local.out);
         self.b2bua.on_timer(now, local);
         self.play_digits(now);
+        if let Some(media) = &self.media {
+            media.continue_handshakes(local.index, std::time::Instant::now());
+        }
     }
 
     /// The listening port of `transport` for IPv4 or IPv6, if there is one.

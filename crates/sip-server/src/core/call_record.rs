@@ -2,16 +2,18 @@
 
 use alloc::boxed::Box;
 use core::time::Duration;
-use relay::CallReport;
+use relay::{CallReport, WebFault};
 use sip::{Instant, Message, StartLine};
 
 /// The label of an end at an internal flow. The Call-ID of the other leg follows it.
 pub(crate) const INTERNAL: &str = "internal flow ";
 
-/// The Reason of a call that had no packets, of one that was not answered, and of one that an end
-/// has left by an RTCP BYE (ITU-T Q.850: normal call clearing).
+/// The Reason of a call that had no packets, of one that was not answered, of one that a browser
+/// does not consent to any more or has no keys for, and of one that an end has left by an RTCP BYE (ITU-T Q.850: normal call clearing).
 const NO_MEDIA: &str = "SIP;cause=408;text=\"No media\"";
 const NO_ANSWER: &str = "SIP;cause=408;text=\"No answer\"";
+const NO_CONSENT: &str = "SIP;cause=408;text=\"No consent\"";
+const NO_KEYS: &str = "SIP;cause=488;text=\"No keys by DTLS\"";
 const RTCP_BYE: &str = "Q.850;cause=16;text=\"RTCP BYE\"";
 
 /// The maximum length of a reason phrase or a Reason in a record, in bytes. The rest is not kept.
@@ -106,6 +108,8 @@ impl CallRecord {
     pub fn of_expired(report: CallReport, now: Instant, clock_offset: i64) -> Self {
         let (by, reason) = match (report.answered, report.has_left) {
             (None, _) => (Party::Server, NO_ANSWER),
+            _ if report.web_fault == Some(WebFault::Keys) => (Party::Server, NO_KEYS),
+            _ if report.web_fault.is_some() => (Party::Server, NO_CONSENT),
             (_, [false, false]) => (Party::Server, NO_MEDIA),
             (_, [true, false]) => (Party::Caller, RTCP_BYE),
             (_, [false, true]) => (Party::Callee, RTCP_BYE),

@@ -13,10 +13,12 @@ use crate::core::source::Source;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
+use relay::is_from_browser;
 use relay::sdp::SessionDescription;
 use relay::sdp::negotiation::Profile;
 use relay::{CallReport, End, Keying, Passage, RelayError, Role, Side};
 use sip::header::{NameAddr, RAck, tokens};
+use sip::uri::Host;
 use sip::{HeaderName, Message, Method, Status, Transport, Uri};
 
 /// Returns the body of `request` as it is sent to `target`, if it changes. It came on the first
@@ -43,7 +45,8 @@ pub(super) fn body_of_request(
     if is_first && to.is_internal() {
         return Ok(None);
     }
-    let begins = is_first && is_wanted(description, from, to, target, env);
+    let keying = keying(target, to, description, env);
+    let begins = is_first && is_wanted(description, [from, to], target, keying, env);
     if description.is_none() && !begins {
         return Ok(None);
     }
@@ -65,7 +68,7 @@ pub(super) fn body_of_request(
     let label = (is_first && from.is_internal()).then(|| label_of(request));
     let mut ends = [
         end(from, required_of(from, env), is_proven[0], &permits[0], env),
-        end(to, keying(target, to, env), is_proven[1], &permits[1], env),
+        end(to, keying, is_proven[1], &permits[1], env),
     ];
     ends[0].label = label.as_deref();
     // The B2BUA passes digits. It takes those of its callee for the caller.
@@ -136,7 +139,8 @@ pub(super) fn body_of_response(
             from_tag: said.to_tag,
             to_tag: said.from_tag,
             from: callee,
-            to: end(to, Keying::Passed, false, &permits[1], env),
+            // An answer has the keying of the call. An offer may begin it.
+            to: end(to, offered_to(to, description, env), false, &permits[1], env),
             role: Role::Response { exchange: said.cseq.number, is_final: status >= 200 },
             side: Side::Callee,
             begins: false,
@@ -202,15 +206,56 @@ fn rack_of(request: &Message<'_>) -> Option<u32> {
     Some(RAck::parse(request.value(HeaderName::RAck)?).ok()?.cseq.number)
 }
 
-/// The keys in the first offer to `target` on the flow `to`.
-fn keying(target: &Target, to: &Flow, env: &Env<'_>) -> Keying {
-    target.keying.unwrap_or(match env.settings.config.media_keys {
+/// The keys in the first offer to `target` on the flow `to`, for this offer of the caller.
+fn keying(target: &Target, to: &Flow, offer: Option<&[u8]>, env: &Env<'_>) -> Keying {
+    let takes_browsers = env.relay.is_some_and(|relay| relay.takes_browsers());
+    let by_setting = || match env.settings.config.media_keys {
+        MediaKeys::Passed | MediaKeys::Converted
+            if takes_browsers && offer.is_some_and(is_from_browser) =>
+        {
+            Keying::Clear
+        }
         MediaKeys::Passed | MediaKeys::Converted => Keying::Passed,
         MediaKeys::Offered => Keying::Optional,
         MediaKeys::Required if is_secured(to) => Keying::Required,
         MediaKeys::Required => Keying::Optional,
+    };
+    target.keying.unwrap_or_else(|| match takes_browsers && is_browser(target, to) {
+        true => Keying::Dtls,
+        false => by_setting(),
     })
 }
+
+/// The keys in an offer of a callee to the caller on the flow `to`.
+fn offered_to(to: &Flow, offer: &[u8], env: &Env<'_>) -> Keying {
+    let takes_browsers = env.relay.is_some_and(|relay| relay.takes_browsers());
+    match (is_web(to), takes_browsers && is_from_browser(offer)) {
+        (false, true) => Keying::Clear,
+        _ => Keying::Passed,
+    }
+}
+
+/// True if a target is a browser. Its contact has a name that does not exist, since a page does not
+/// know its address. Other phones with WebSocket name their own.
+fn is_browser(target: &Target, to: &Flow) -> bool {
+    let has_no_address = |name: &[u8]| {
+        let end = name.len().checked_sub(INVALID.len()).and_then(|start| name.get(start..));
+        end.is_some_and(|end| end.eq_ignore_ascii_case(INVALID))
+    };
+    match Uri::parse(target.request_uri()) {
+        Ok(Uri::Sip(uri)) if is_web(to) => {
+            matches!(uri.host, Host::Name(name) if has_no_address(name))
+        }
+        _ => false,
+    }
+}
+
+const fn is_web(flow: &Flow) -> bool {
+    matches!(flow.transport, Transport::Ws | Transport::Wss)
+}
+
+/// The top-level domain of names that do not exist (RFC 2606, RFC 7118 section 5).
+const INVALID: &[u8] = b".invalid";
 
 /// [`Keying::Required`] if the offers of the end at `from` must have keys.
 fn required_of(from: &Flow, env: &Env<'_>) -> Keying {
@@ -249,12 +294,17 @@ pub(super) fn other_keys(request: &Message<'_>, env: &Env<'_>) -> Option<Keying>
 /// True if the media of a new call are to be relayed.
 fn is_wanted(
     description: Option<&[u8]>,
-    from: &Flow,
-    to: &Flow,
+    [from, to]: [&Flow; 2],
     target: &Target,
+    keying: Keying,
     env: &Env<'_>,
 ) -> bool {
-    let ends_keys = keying(target, to, env) != Keying::Passed;
+    let ends_keys = match keying {
+        Keying::Passed => false,
+        // Two browsers may reach each other.
+        Keying::Dtls => !description.is_some_and(is_from_browser),
+        _ => true,
+    };
     match env.settings.config.relaying {
         Relaying::Off => false,
         Relaying::Needed if ends_keys => true,

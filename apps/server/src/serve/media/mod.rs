@@ -4,6 +4,7 @@
 //! have the same one.
 
 mod expiry;
+mod handshake;
 mod ng;
 mod packets;
 mod sockets;
@@ -16,9 +17,12 @@ pub(super) use ng::{Ng, NgThread};
 
 use crate::failure::{Failure, during};
 use crate::log;
+use dtls::Identity;
+use handshake::Handshake;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use parking_lot::{Mutex, RawMutex};
 use relay::{Channel, Host, NoPort, Pairs, PortRange, Ports, Side, Stream};
+use sdp::dtls::Fingerprint;
 use sip::Instant;
 use sockets::Pair;
 use std::io;
@@ -46,6 +50,10 @@ struct Sockets {
     legs: Box<[Mutex<Option<Leg>>]>,
     /// The epoll instance of each worker.
     sets: Box<[Epoll]>,
+    /// The certificate for handshakes with browsers.
+    identity: Identity,
+    /// The pairs of ports with a handshake, for each worker.
+    handshakes: Box<[Mutex<Vec<usize>>]>,
     /// Counts opened streams, to divide them between the workers.
     opened: AtomicUsize,
     /// Counts packets that the system did not send, and those longer than the buffer.
@@ -61,21 +69,26 @@ struct Leg {
     side: Side,
     /// The sockets of both sides, the caller's first.
     sockets: Arc<[Pair; 2]>,
+    /// The handshake of a browser.
+    handshake: Option<Box<Handshake>>,
 }
 
 impl Media {
     /// The ports of `range`, at most `pairs` pairs at a time, for `workers`.
     ///
     /// # Errors
-    /// [`Failure`] if the system gives no epoll instance or no random bytes.
+    /// [`Failure`] if the system gives no epoll instance, no random bytes or no certificate.
     pub(crate) fn new(range: PortRange, pairs: usize, workers: usize) -> Result<Self, Failure> {
         let random = getrandom::u32().map_err(during("cannot choose ports for media"))?;
+        let identity = Identity::generate().map_err(during("cannot encrypt media"))?;
         let set = |_| Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
         let sets = (0..workers.max(1)).map(set).collect::<Result<_, _>>()?;
         Ok(Self(Arc::new(Sockets {
             pairs: Pairs::new(range, pairs, random as usize),
             legs: (0..range.pairs()).map(|_| Mutex::default()).collect(),
             sets,
+            identity,
+            handshakes: (0..workers.max(1)).map(|_| Mutex::default()).collect(),
             opened: AtomicUsize::new(0),
             unsent: AtomicU64::new(0),
             received: AtomicU64::new(0),
@@ -135,7 +148,7 @@ impl Host<RawMutex> for Media {
         let ports = StreamPorts { sockets: Arc::clone(&self.0), taken: [caller.pair, callee.pair] };
         for side in Side::BOTH {
             let (stream, sockets) = (Arc::clone(stream), Arc::clone(&sockets));
-            let leg = Leg { stream, side, sockets };
+            let leg = Leg { stream, side, sockets, handshake: None };
             *self.0.legs[ports.taken[side.index()].index].lock() = Some(leg);
         }
         self.0.watch(&ports, &sockets).map_err(|error| {
@@ -152,6 +165,10 @@ impl Host<RawMutex> for Media {
             let is_at = |leg: &Leg| leg.sockets[leg.side.index()][0].is_at(place.ip());
             leg.lock().as_ref().is_some_and(is_at)
         })
+    }
+
+    fn fingerprint(&self) -> Option<&Fingerprint> {
+        Some(self.0.identity.fingerprint())
     }
 
     fn random(&self, bytes: &mut [u8]) {

@@ -5,6 +5,7 @@ use super::{Leg, Media, Sockets, since_epoch};
 use crate::log;
 use net::Clock;
 use nix::sys::epoll::{EpollEvent, EpollTimeout};
+use relay::Way;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ impl Media {
             };
             let now = since_epoch(clock.now());
             for event in &events[..count] {
-                self.0.relay_one(Token::of(event.data()), buffer, now, &mut counts);
+                self.0.relay_one(owner, Token::of(event.data()), buffer, now, &mut counts);
             }
             if count < EVENTS {
                 break;
@@ -54,10 +55,18 @@ struct Counts {
 impl Sockets {
     /// Relays the next packet of a socket. One that is left waits for the next event: most sockets
     /// have one at a time, and a second call would find none.
-    fn relay_one(&self, token: Token, buffer: &mut [u8], now: Duration, counts: &mut Counts) {
+    fn relay_one(
+        &self,
+        owner: usize,
+        token: Token,
+        buffer: &mut [u8],
+        now: Duration,
+        counts: &mut Counts,
+    ) {
         let Some(leg) = self.legs.get(token.pair) else { return };
-        let leg = leg.lock();
-        let Some(Leg { stream, side, sockets }) = &*leg else { return };
+        let mut leg = leg.lock();
+        let Some(leg) = &mut *leg else { return };
+        let Leg { stream, side, sockets, .. } = &*leg;
         let [from, to] = [*side, side.other()].map(|side| &sockets[side.index()]);
         let at = index(token.channel);
         // One byte more shows that a packet is too long. An error is that of an earlier packet.
@@ -71,6 +80,21 @@ impl Sockets {
             stream.relay(*side, token.channel, source, &mut buffer[..BUFFER], length, now);
         // The stream counts what it drops.
         let Ok(mut relayed) = relayed else { return };
+        match relayed.way {
+            Way::Across => {}
+            Way::Back => {
+                match from[at].send(&buffer[..relayed.length], relayed.to) {
+                    Ok(_) => counts.sent += 1,
+                    Err(_) => drop(self.unsent.fetch_add(1, Ordering::Relaxed)),
+                }
+                return;
+            }
+            Way::Handshake => {
+                let datagram = &buffer[..relayed.length];
+                return self.shake_hands(leg, (owner, token.pair), relayed.to, datagram);
+            }
+            _ => return,
+        }
         if relayed.is_fixed {
             from[at].connect(source);
         }

@@ -1,0 +1,128 @@
+//! The negotiation of a browser's leg: credentials of ICE, fingerprints and roles.
+
+use super::WebAttributes;
+use crate::error::RelayError;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::net::SocketAddr;
+use ice::Credentials;
+use media::DtlsPeer;
+use sdp::dtls::{DtlsParameters, Fingerprint, Setup};
+use sdp::ice::IceParameters;
+use sdp::negotiation::Profile;
+use sdp::{MediaDescription, SessionDescription};
+
+/// The priority of the only candidate: a host candidate of component 1 (RFC 8445 section 5.1.2.1).
+const PRIORITY: u32 = (126 << 24) | (65_535 << 8) | 255;
+
+/// The longest identifier of a medium that is repeated (`a=mid`), in bytes.
+const MAX_MID: usize = 64;
+
+/// The state of offers and answers on a browser's leg.
+#[derive(Debug)]
+pub(crate) struct WebKeying {
+    /// The fingerprint of the owner's certificate.
+    fingerprint: Fingerprint,
+    pub(super) local: Credentials,
+    /// The user fragment in the last description of the browser.
+    pub(super) remote: Option<String>,
+    pub(super) peer: Option<DtlsPeer>,
+    protocol: &'static str,
+    mid: Option<String>,
+    /// The identifier of the association at this end, if the browser has one (RFC 8842).
+    tls_id: Option<String>,
+}
+
+/// Returns true if the author of a medium is a browser: it has ICE, and keys by DTLS.
+pub(crate) fn is_web(session: &SessionDescription<'_>, medium: &MediaDescription<'_>) -> bool {
+    let has_ice = || matches!(IceParameters::of(medium, session), Ok(Some(_)));
+    Profile::of(medium.protocol) == Some(Profile::Dtls) && medium.port != 0 && has_ice()
+}
+
+impl WebKeying {
+    /// Returns the state before the first description, or `None` without the feature `web`.
+    pub(crate) fn create(
+        fingerprint: Fingerprint,
+        random: &mut dyn FnMut(&mut [u8]),
+    ) -> Option<Self> {
+        Some(Self {
+            fingerprint,
+            local: credentials(random),
+            remote: None,
+            peer: None,
+            protocol: "UDP/TLS/RTP/SAVPF",
+            mid: None,
+            tls_id: None,
+        })
+    }
+
+    /// Reads a description of the browser. Other credentials in an offer restart ICE.
+    ///
+    /// # Errors
+    /// [`RelayError::Handshake`]: it lacks ICE or fingerprints, or wants the role of the server.
+    pub(crate) fn read(
+        &mut self,
+        session: &SessionDescription<'_>,
+        medium: &MediaDescription<'_>,
+        is_offer: bool,
+        random: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), RelayError> {
+        let ice = IceParameters::of(medium, session).ok().flatten().ok_or(RelayError::Handshake)?;
+        let dtls = DtlsParameters::of(medium, session).ok().flatten();
+        let dtls = dtls.ok_or(RelayError::Handshake)?;
+        // The relay is the server, as browsers choose when they may.
+        if !matches!(dtls.setup, Setup::ActPass | Setup::Active) {
+            return Err(RelayError::Handshake);
+        }
+        if is_offer && self.remote.as_deref().is_some_and(|before| before != ice.ufrag) {
+            self.local = credentials(random);
+        }
+        self.remote = Some(ice.ufrag.to_string());
+        let peer = DtlsPeer::new(&dtls, false);
+        if self.peer.as_ref().is_none_or(|before| !before.is_same(&peer)) {
+            self.tls_id = peer.tls_id.as_ref().map(|_| tls_id(random));
+            self.peer = Some(peer);
+        }
+        self.protocol = match medium.protocol.eq_ignore_ascii_case("UDP/TLS/RTP/SAVP") {
+            true => "UDP/TLS/RTP/SAVP",
+            false => "UDP/TLS/RTP/SAVPF",
+        };
+        let mid = medium.attributes("mid").next().filter(|mid| mid.len() <= MAX_MID);
+        self.mid = mid.map(str::to_string);
+        Ok(())
+    }
+
+    /// Returns the attributes of a description for the browser, with the address of the port.
+    pub(crate) fn write(&self, is_offer: bool, place: SocketAddr) -> WebAttributes {
+        let setup = if is_offer { Setup::ActPass } else { Setup::Passive };
+        let (ip, port) = (place.ip(), place.port());
+        let mut attributes = self.rejected();
+        let lines = &mut attributes.lines;
+        lines.push(format!("ice-ufrag:{}", self.local.ufrag));
+        lines.push(format!("ice-pwd:{}", self.local.password));
+        lines.push(format!("candidate:1 1 UDP {PRIORITY} {ip} {port} typ host"));
+        lines.push("end-of-candidates".to_string());
+        lines.push(format!("fingerprint:{}", self.fingerprint));
+        lines.push(format!("setup:{}", setup.name()));
+        lines.extend(self.tls_id.as_ref().map(|id| format!("tls-id:{id}")));
+        attributes
+    }
+
+    /// Returns the attributes of a medium that is rejected.
+    pub(crate) fn rejected(&self) -> WebAttributes {
+        let mid = self.mid.iter().map(|mid| format!("mid:{mid}"));
+        WebAttributes { protocol: self.protocol, lines: mid.collect() }
+    }
+}
+
+fn credentials(random: &mut dyn FnMut(&mut [u8])) -> Credentials {
+    let mut bytes = [0; 32];
+    random(&mut bytes);
+    Credentials::new(&bytes)
+}
+
+fn tls_id(random: &mut dyn FnMut(&mut [u8])) -> String {
+    let mut bytes = [0; 15];
+    random(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,80 @@
+//! A relay without legs of browsers: the types have no values.
+
+use super::WebAttributes;
+use crate::error::RelayError;
+use crate::report::WebFault;
+use alloc::boxed::Box;
+use core::net::SocketAddr;
+use core::time::Duration;
+use media::DtlsPeer;
+use sdp::dtls::Fingerprint;
+use sdp::{MediaDescription, SessionDescription};
+
+#[derive(Debug)]
+pub(crate) enum WebKeying {}
+
+pub(crate) enum WebLeg {}
+
+pub(crate) const fn is_web(_: &SessionDescription<'_>, _: &MediaDescription<'_>) -> bool {
+    false
+}
+
+impl WebKeying {
+    pub(crate) fn create(_: Fingerprint, _: &mut dyn FnMut(&mut [u8])) -> Option<Self> {
+        None
+    }
+
+    pub(crate) const fn read(
+        &mut self,
+        _: &SessionDescription<'_>,
+        _: &MediaDescription<'_>,
+        _: bool,
+        _: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), RelayError> {
+        match *self {}
+    }
+
+    pub(crate) const fn write(&self, _: bool, _: SocketAddr) -> WebAttributes {
+        match *self {}
+    }
+
+    pub(crate) const fn rejected(&self) -> WebAttributes {
+        match *self {}
+    }
+}
+
+impl WebLeg {
+    pub(crate) const fn update(_: &mut Option<Box<Self>>, keying: &WebKeying) {
+        match *keying {}
+    }
+
+    pub(crate) const fn peer(&self) -> Option<&DtlsPeer> {
+        match *self {}
+    }
+
+    pub(crate) const fn check(
+        &mut self,
+        _: Duration,
+        _: SocketAddr,
+        _: &mut [u8],
+        _: usize,
+    ) -> Option<usize> {
+        match *self {}
+    }
+
+    pub(crate) const fn selected(&self) -> Option<SocketAddr> {
+        match *self {}
+    }
+
+    pub(crate) const fn is_checked(&self, _: SocketAddr) -> bool {
+        match *self {}
+    }
+
+    pub(crate) const fn refuse_keys(&mut self) {
+        match *self {}
+    }
+
+    pub(crate) const fn fault(&self, _: Duration) -> Option<WebFault> {
+        match *self {}
+    }
+}
