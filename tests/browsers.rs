@@ -10,7 +10,7 @@ fn run(library: &str) {
     let exchange = TestServer::for_pages(&page.origin());
     let url = exchange.server.web_url();
     let settings =
-        [("library", library), ("url", &url), ("domain", DOMAIN), ("password", PASSWORD)];
+        [("scenario", library), ("url", &url), ("domain", DOMAIN), ("password", PASSWORD)];
     let mut browser = Browser::open(page, &settings, &exchange.server.certificate());
     for what in ["alice is registered", "bob is registered"] {
         browser.wait_for(what);

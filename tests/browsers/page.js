@@ -1,6 +1,7 @@
 // Two users of one page register over WebSocket. One sends the other a message, calls, and cancels.
 // Events are reported to the page's server, one line each.
 import JsSIP from 'jssip';
+import { telephone } from './calls.js';
 import { Inviter, Messager, Registerer, SessionState, UserAgent } from 'sip.js';
 
 const settings = Object.fromEntries(new URLSearchParams(location.search));
@@ -117,4 +118,5 @@ async function bySipJs() {
 
 window.addEventListener('error', ({ message }) => say(`error: ${message}`));
 window.addEventListener('unhandledrejection', ({ reason }) => say(`error: ${reason}`));
-(settings.library === 'jssip' ? byJsSip() : bySipJs()).catch((error) => say(`error: ${error}`));
+const scenarios = { jssip: byJsSip, 'sip.js': bySipJs, calls: () => telephone(settings, say) };
+scenarios[settings.scenario]().catch((error) => say(`error: ${error}`));

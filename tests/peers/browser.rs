@@ -3,6 +3,7 @@
 use crate::folder::Folder;
 use crate::process::{Process, Program, run, wait_until};
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ const OPENSSL: Program = Program { name: "openssl", packages: "openssl" };
 pub struct Page {
     port: u16,
     said: Arc<Mutex<Vec<String>>>,
+    commands: Arc<Mutex<VecDeque<String>>>,
 }
 
 impl Page {
@@ -34,13 +36,14 @@ impl Page {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port can be bound");
         let port = listener.local_addr().expect("the socket is bound").port();
         let said = Arc::<Mutex<Vec<String>>>::default();
-        let heard = Arc::clone(&said);
+        let commands = Arc::<Mutex<VecDeque<String>>>::default();
+        let (heard, next) = (Arc::clone(&said), Arc::clone(&commands));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let _ = serve(stream, &script, &heard);
+                let _ = serve(stream, &script, &heard, &next);
             }
         });
-        Self { port, said }
+        Self { port, said, commands }
     }
 
     /// The origin of the page.
@@ -57,7 +60,12 @@ impl Page {
 }
 
 /// Answers one request.
-fn serve(mut stream: TcpStream, script: &[u8], said: &Mutex<Vec<String>>) -> std::io::Result<()> {
+fn serve(
+    mut stream: TcpStream,
+    script: &[u8],
+    said: &Mutex<Vec<String>>,
+    commands: &Mutex<VecDeque<String>>,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let (mut first, mut length) = (String::new(), 0);
     reader.read_line(&mut first)?;
@@ -74,11 +82,16 @@ fn serve(mut stream: TcpStream, script: &[u8], said: &Mutex<Vec<String>>) -> std
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
+    let mut command = String::new();
     let (kind, content) = match first.split(' ').nth(1).unwrap_or_default() {
         "/page.js" => ("text/javascript", script),
         "/said" => {
             said.lock().push(String::from_utf8_lossy(&body).into_owned());
             ("text/plain", &b""[..])
+        }
+        "/next" => {
+            command.extend(commands.lock().pop_front());
+            ("text/plain", command.as_bytes())
         }
         _ => ("text/html", &b"<!doctype html><script src=/page.js></script>"[..]),
     };
@@ -117,6 +130,10 @@ impl Browser {
             "--no-first-run",
             "--use-fake-device-for-media-stream",
             "--use-fake-ui-for-media-stream",
+            // The server is on the same host, and the page plays sound without a click.
+            "--disable-features=WebRtcHideLocalIpsWithMdns",
+            "--allow-loopback-in-peer-connection",
+            "--autoplay-policy=no-user-gesture-required",
         ]);
         command.arg(format!("--user-data-dir={}", folder.join("profile").display()));
         command.arg(format!("--ignore-certificate-errors-spki-list={}", key_of(certificate)));
@@ -130,11 +147,47 @@ impl Browser {
     /// # Panics
     /// The page does not report it in time, or reports an error.
     pub fn wait_for(&mut self, what: &str) {
+        self.wait_for_after(what, 0);
+    }
+
+    /// As [`Browser::wait_for`], after the first `since` reports.
+    ///
+    /// # Panics
+    /// As for [`Browser::wait_for`].
+    pub fn wait_for_after(&mut self, what: &str, since: usize) {
         wait_until(&format!("the page to report \"{what}\""), || {
             self.process.assert_running();
             let said = self.page.said();
             assert!(!said.iter().any(|line| line.starts_with("error")), "{said:?}");
-            said.iter().any(|line| line == what).then_some(())
+            said.iter().skip(since).any(|line| line == what).then_some(())
+        });
+    }
+}
+
+impl Browser {
+    /// Gives the page a command.
+    pub fn command(&self, text: &str) {
+        self.page.commands.lock().push_back(text.to_owned());
+    }
+
+    /// The number of reports so far.
+    #[must_use]
+    pub fn reports(&self) -> usize {
+        self.page.said().len()
+    }
+
+    /// Waits until the page hears a tone, and reports that after the first `since` reports.
+    ///
+    /// # Panics
+    /// The page does not hear it in time.
+    pub fn wait_until_it_hears(&mut self, hertz: u32, since: usize) {
+        let is_near = |line: &String| {
+            let heard = line.strip_prefix("hears ").and_then(|heard| heard.parse::<u32>().ok());
+            heard.is_some_and(|heard| heard.abs_diff(hertz) <= 8)
+        };
+        let page = &self.page;
+        wait_until(&format!("the page to hear {hertz} Hz"), || {
+            page.said().iter().skip(since).any(is_near).then_some(())
         });
     }
 }

@@ -1,0 +1,139 @@
+//! Pages with JsSIP in a browser call desk phones through the relay, and are called.
+
+use peers::browser::{Browser, Page};
+use peers::phone::Kind::{Barebell, Baresip};
+use peers::phone::{Action, Event, Kind, Phone};
+use peers::server::{DOMAIN, TRUSTS_NOBODY};
+use peers::test_server::{PASSWORD, TestServer};
+use peers::transport::Transport::Udp;
+
+/// The frequency of the page's tone in Hz.
+const TONE: u32 = 1_500;
+
+/// A server and a page of alice that has registered.
+struct Rig {
+    exchange: TestServer,
+    page: Browser,
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self::with_pages([Page::serve()]).0
+    }
+
+    /// A rig with the first of these pages. The server accepts all of them.
+    fn with_pages<const N: usize>(pages: [Page; N]) -> (Self, impl Iterator<Item = Page>) {
+        let origins = pages.each_ref().map(|page| format!("\"{}\"", page.origin())).join(", ");
+        let settings = format!("{TRUSTS_NOBODY}[websocket]\norigins = [{origins}]\n");
+        let exchange = TestServer::with(&settings, &[]);
+        let mut pages = pages.into_iter();
+        let page = open(&exchange, pages.next().expect("a page"), "alice", TONE);
+        (Self { exchange, page }, pages)
+    }
+
+    /// Alice holds `phone`, which hears nothing, and resumes the call.
+    fn hold_and_resume(&mut self, phone: &mut Phone) {
+        let since = self.page.reports();
+        self.page.command("hold");
+        self.page.wait_for_after("held by local", since);
+        phone.wait_until_it_hears_no_more(TONE);
+        let since = self.page.reports();
+        self.page.command("resume");
+        self.page.wait_for_after("resumed by local", since);
+        self.hear(phone, since);
+    }
+
+    /// Alice and `phone` hear each other; the page reports that after the first `since` reports.
+    fn hear(&mut self, phone: &mut Phone, since: usize) {
+        self.page.wait_until_it_hears(phone.account.tone, since);
+        phone.wait_until_it_hears_more(TONE);
+    }
+}
+
+fn open(exchange: &TestServer, page: Page, user: &str, tone: u32) -> Browser {
+    let (url, tone) = (exchange.server.web_url(), tone.to_string());
+    let settings = [
+        ("scenario", "calls"),
+        ("url", &url),
+        ("domain", DOMAIN),
+        ("password", PASSWORD),
+        ("user", user),
+        ("hertz", &tone),
+    ];
+    let mut browser = Browser::open(page, &settings, &exchange.server.certificate());
+    browser.wait_for("registered");
+    browser
+}
+
+/// The page calls the phone: both hear each other, also after a hold and a restart of ICE.
+fn page_calls(kind: Kind) {
+    let mut rig = Rig::new();
+    let mut phone = Phone::registered(kind, rig.exchange.account("bob", Udp));
+    rig.page.command("call bob");
+    phone.wait_for(Event::Incoming);
+    phone.act(&Action::Answer);
+    rig.page.wait_for("in a call");
+    rig.page.wait_for("media connected");
+    rig.hear(&mut phone, 0);
+    rig.hold_and_resume(&mut phone);
+    // Other candidates, as after a change of the network: the keys stay.
+    rig.page.command("restart");
+    phone.wait_until_it_hears_more(TONE);
+    rig.page.command("press 5");
+    phone.wait_for(Event::Key('5'));
+    rig.hold_and_resume(&mut phone);
+    rig.page.command("hang");
+    phone.wait_for(Event::Ended);
+}
+
+/// The phone calls the page: both hear each other, and the phone hangs up.
+fn phone_calls(kind: Kind) {
+    let mut rig = Rig::new();
+    let mut phone = Phone::registered(kind, rig.exchange.account("bob", Udp));
+    phone.act(&Action::Dial(rig.exchange.server.uri("alice")));
+    rig.page.wait_for("it rings");
+    rig.page.command("answer");
+    phone.wait_for(Event::Established);
+    rig.page.wait_for("media connected");
+    rig.hear(&mut phone, 0);
+    rig.hold_and_resume(&mut phone);
+    phone.act(&Action::HangUp);
+    rig.page.wait_for("ended by remote: Terminated");
+}
+
+#[test]
+fn a_page_calls_baresip() {
+    page_calls(Baresip);
+}
+
+#[test]
+fn a_page_calls_barebell_phone() {
+    page_calls(Barebell);
+}
+
+#[test]
+fn baresip_calls_a_page() {
+    phone_calls(Baresip);
+}
+
+#[test]
+fn barebell_phone_calls_a_page() {
+    phone_calls(Barebell);
+}
+
+#[test]
+fn a_page_calls_another_page() {
+    let (mut rig, mut others) = Rig::with_pages([Page::serve(), Page::serve()]);
+    let mut bob = open(&rig.exchange, others.next().expect("a page"), "bob", 900);
+    rig.page.command("call bob");
+    bob.wait_for("it rings");
+    bob.command("answer");
+    for page in [&mut rig.page, &mut bob] {
+        page.wait_for("in a call");
+        page.wait_for("media connected");
+    }
+    rig.page.wait_until_it_hears(900, 0);
+    bob.wait_until_it_hears(TONE, 0);
+    bob.command("hang");
+    rig.page.wait_for("ended by remote: Terminated");
+}
