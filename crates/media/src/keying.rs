@@ -1,7 +1,9 @@
 //! The keyings of a stream.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use sdp::CryptoAttribute;
 use sdp::dtls::{DtlsParameters, Fingerprint};
 use sdp::negotiation::NegotiatedSrtp;
 
@@ -84,4 +86,21 @@ impl Keying {
             Self::None | Self::Sdes(_) => None,
         }
     }
+}
+
+/// Returns a new value of `a=tls-id`, of 120 random bits (RFC 8842 section 4).
+pub(crate) fn tls_id(random: &mut dyn FnMut(&mut [u8])) -> String {
+    let mut bytes = [0; 15];
+    random(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns true if two attributes have the same keys and the same policy.
+pub(crate) fn is_same(one: &CryptoAttribute, other: &CryptoAttribute) -> bool {
+    let are_same = |(one, other): (&sdp::crypto::InlineKey, &sdp::crypto::InlineKey)| {
+        one.bytes == other.bytes && one.mki == other.mki
+    };
+    one.policy == other.policy
+        && one.keys.len() == other.keys.len()
+        && one.keys.iter().zip(&other.keys).all(are_same)
 }

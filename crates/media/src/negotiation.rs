@@ -1,7 +1,7 @@
 //! Offers and answers of one audio stream (RFC 3264), with SRTP keys (RFC 4568).
 
 use crate::error::SessionError;
-use crate::keying::{KeyAgreement, Keying};
+use crate::keying::{KeyAgreement, Keying, tls_id};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use attributes::{NOISE, events_of, noise_of, remote_of};
@@ -22,7 +22,6 @@ mod keys;
 
 pub use attributes::ExtendedReports;
 pub use description::shorten;
-pub(crate) use keys::is_same;
 
 /// The local payload types of telephone events, each with its clock rate, which is that of the
 /// codec (RFC 4733 section 2.1).
@@ -283,7 +282,7 @@ impl Negotiator {
         let (protocol, sdes, dtls) = self.offered_agreements();
         self.offered = if sdes { self.keys(random) } else { Vec::new() };
         if dtls.is_some() && self.tls_id.is_empty() {
-            self.tls_id = keys::tls_id(random);
+            self.tls_id = tls_id(random);
         }
         let types = self.payload_types();
         let is_used = |&(_, rate): &(u8, u32)| {

@@ -19,6 +19,7 @@ use srtp::Suite;
 use srtp::timings::Timings;
 
 mod control;
+mod handshake;
 mod keys;
 mod send;
 mod silence;

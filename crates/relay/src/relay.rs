@@ -119,6 +119,11 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) const fn host_mut(&mut self) -> &mut H {
+        &mut self.host
+    }
+
     /// The owner of the ports.
     pub const fn host(&self) -> &H {
         &self.host

@@ -4,21 +4,12 @@ use crate::call::{Attachment, Branch, MAX_PARTY};
 use crate::end::EndReport;
 use crate::host::Ports;
 use crate::statistics::Direction;
+use crate::web::WebFault;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 use lock_api::RawMutex;
-
-/// The reason why the leg of a browser is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WebFault {
-    /// The browser does not consent to packets any more (RFC 7675).
-    Consent,
-    /// The handshake has failed, so that there are no keys.
-    Keys,
-}
 
 /// A call that is relayed, or was.
 #[derive(Clone, Debug)]

@@ -11,6 +11,8 @@ mod phone;
 mod profile;
 mod reports;
 mod sound;
+#[cfg(feature = "web")]
+mod web;
 
 use crate::frame::{Ends, Entry};
 use crate::{
@@ -25,6 +27,7 @@ use core::time::Duration;
 use media::{MediaConfig, Negotiator, Security, Seed, Session};
 use parking_lot::{Mutex, RawMutex};
 use phone::Phone;
+use sdp::dtls::{Fingerprint, HashFunction};
 use std::string::String;
 use std::sync::Arc;
 use std::vec::Vec;
@@ -38,6 +41,7 @@ struct Fake {
     /// The packets that were rewritten and are not yet added, of each side.
     rewrites: Arc<Mutex<[Rewrites; 2]>>,
     random: AtomicU8,
+    fingerprint: Option<Fingerprint>,
 }
 
 struct FakePorts([u16; 2], Arc<AtomicUsize>);
@@ -75,6 +79,10 @@ impl Host<RawMutex> for Fake {
         core::mem::take(&mut self.rewrites.lock())
     }
 
+    fn fingerprint(&self) -> Option<&Fingerprint> {
+        self.fingerprint.as_ref()
+    }
+
     fn random(&self, bytes: &mut [u8]) {
         for byte in bytes {
             *byte = self.random.fetch_add(37, Relaxed);
@@ -108,6 +116,7 @@ impl Rig {
             open: Arc::clone(&open),
             rewrites: Arc::clone(&rewrites),
             random: 1.into(),
+            fingerprint: Some(Fingerprint { hash: HashFunction::Sha256, bytes: [0xfe].repeat(32) }),
         };
         Self {
             relay: Relay::new(host, limits),

@@ -1,9 +1,8 @@
 //! The agreement on keys in offers and answers: SDES (RFC 4568) and DTLS (RFC 5763).
 
 use super::{Negotiator, Random, Refusal, Security};
-use crate::keying::{DtlsPeer, KeyAgreement, Keying};
-use alloc::format;
-use alloc::string::{String, ToString};
+use crate::keying::{DtlsPeer, KeyAgreement, Keying, is_same, tls_id};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use sdp::dtls::{DtlsParameters, Fingerprint, Setup};
 use sdp::negotiation::{self, Profile, SrtpPreferences};
@@ -196,28 +195,13 @@ impl Negotiator {
     }
 }
 
-/// Returns a new value of `a=tls-id`, of 120 random bits (RFC 8842 section 4).
-pub(super) fn tls_id(random: Random<'_>) -> String {
-    let mut bytes = [0; 15];
-    random(&mut bytes);
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Returns true if two attributes have the same keys and the same policy.
-pub(crate) fn is_same(one: &CryptoAttribute, other: &CryptoAttribute) -> bool {
-    let are_same = |(one, other): (&sdp::crypto::InlineKey, &sdp::crypto::InlineKey)| {
-        one.bytes == other.bytes && one.mki == other.mki
-    };
-    one.policy == other.policy
-        && one.keys.len() == other.keys.len()
-        && one.keys.iter().zip(&other.keys).all(are_same)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::negotiation::tests::random;
     use crate::negotiation::{MediaConfig, Stream};
+    use alloc::format;
+    use alloc::string::String;
     use sdp::dtls::HashFunction;
     use std::vec;
 

@@ -1,10 +1,9 @@
 //! The keys of a session, and their renewal.
 
-use super::Session;
 use super::timings::Measured;
 use crate::error::{SendError, SessionError};
-use crate::keying::Keying;
-use crate::negotiation::{Stream, is_same};
+use crate::keying::{Keying, is_same};
+use crate::negotiation::Stream;
 use rtp::packet::HeaderFields;
 use sdp::CryptoAttribute;
 use sdp::negotiation::NegotiatedSrtp;
@@ -32,7 +31,7 @@ impl Protection {
     }
 
     /// Returns the contexts of the keys of a handshake.
-    fn of_keys(
+    pub(super) fn of_keys(
         suite: Suite,
         local: MasterKey,
         remote: MasterKey,
@@ -72,36 +71,6 @@ impl Protection {
             Some(mut watch) => self.receiver.unprotect_timed(datagram, &mut watch),
             None => self.receiver.unprotect(datagram),
         }
-    }
-}
-
-impl Session {
-    /// Sets the keys that a handshake has yielded for the stream.
-    ///
-    /// # Errors
-    /// [`SessionError::Keys`] if they are unusable. The session is unchanged.
-    pub fn set_keys(
-        &mut self,
-        suite: Suite,
-        local: MasterKey,
-        remote: MasterKey,
-    ) -> Result<(), SessionError> {
-        let keys = Protection::of_keys(suite, local, remote, &mut self.measured)?;
-        self.protection = Some(keys);
-        Ok(())
-    }
-
-    /// Returns the suite of the packets, if they are encrypted and the keys are known.
-    #[must_use]
-    pub fn suite(&self) -> Option<Suite> {
-        self.protection.as_ref().map(|protection| protection.suite)
-    }
-
-    /// Returns true if the stream is encrypted and its keys are not known yet. Nothing is sent or
-    /// received until then.
-    #[must_use]
-    pub const fn awaits_keys(&self) -> bool {
-        self.stream.keying.is_encrypted() && self.protection.is_none()
     }
 }
 

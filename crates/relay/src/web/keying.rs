@@ -1,6 +1,6 @@
 //! The negotiation of a browser's leg: credentials of ICE, fingerprints and roles.
 
-use super::WebAttributes;
+use super::attributes::WebAttributes;
 use crate::error::RelayError;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -37,6 +37,16 @@ pub(crate) struct WebKeying {
 pub(crate) fn is_web(session: &SessionDescription<'_>, medium: &MediaDescription<'_>) -> bool {
     let has_ice = || matches!(IceParameters::of(medium, session), Ok(Some(_)));
     Profile::of(medium.protocol) == Some(Profile::Dtls) && medium.port != 0 && has_ice()
+}
+
+/// Returns true if the author of a session description is a browser: its first medium has ICE, and
+/// keys by DTLS.
+#[must_use]
+pub fn is_from_browser(description: &[u8]) -> bool {
+    SessionDescription::parse(description).is_ok_and(|session| {
+        let mut media = session.media.iter().filter(|medium| medium.port != 0);
+        media.next().is_some_and(|medium| is_web(&session, medium))
+    })
 }
 
 impl WebKeying {

@@ -1,7 +1,7 @@
 //! The packets of a browser's leg that are not media: checks of ICE, and the DTLS handshake.
 
-use super::WebKeying;
-use crate::report::WebFault;
+use super::fault::WebFault;
+use super::keying::WebKeying;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;

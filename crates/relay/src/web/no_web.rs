@@ -1,8 +1,8 @@
 //! A relay without legs of browsers: the types have no values.
 
-use super::WebAttributes;
+use super::attributes::WebAttributes;
+use super::fault::WebFault;
 use crate::error::RelayError;
-use crate::report::WebFault;
 use alloc::boxed::Box;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -16,6 +16,12 @@ pub(crate) enum WebKeying {}
 pub(crate) enum WebLeg {}
 
 pub(crate) const fn is_web(_: &SessionDescription<'_>, _: &MediaDescription<'_>) -> bool {
+    false
+}
+
+/// Returns false: no leg is a browser's.
+#[must_use]
+pub const fn is_from_browser(_: &[u8]) -> bool {
     false
 }
 

@@ -5,6 +5,7 @@
 
 mod expiry;
 mod handshake;
+mod handshakes;
 mod ng;
 mod packets;
 mod sockets;

@@ -1,0 +1,11 @@
+//! The faults of a browser's leg.
+
+/// The reason why the leg of a browser is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WebFault {
+    /// The browser does not consent to packets any more (RFC 7675).
+    Consent,
+    /// The handshake has failed, so that there are no keys.
+    Keys,
+}
