@@ -30,6 +30,8 @@ impl Pulse {
         let (socket, recording) = (folder.join("pulse.sock"), folder.join("heard.wav"));
         let mut command = private(PULSEAUDIO.command(), folder.path());
         command.args(["-n", "--daemonize=no", "--use-pid-file=no", "--exit-idle-time=-1"]);
+        // PulseAudio aborts at times when a client that shares memory with it disconnects.
+        command.arg("--disable-shm=yes");
         for module in [
             format!("module-native-protocol-unix socket={} auth-anonymous=1", socket.display()),
             format!("module-null-sink sink_name=speaker rate={RATE} channels=1 format=s16le"),

@@ -167,6 +167,20 @@ impl Recording {
         path.with_file_name(name)
     }
 
+    /// Checks in advance that a recording at `path` can be written. No new file is left.
+    ///
+    /// # Errors
+    /// A description of why the file cannot be written.
+    pub(crate) fn check(path: &Path) -> Result<(), String> {
+        match path.metadata() {
+            _ if is_output(path) => Ok(()),
+            Ok(found) if found.is_file() || found.is_dir() => open(path).map(drop),
+            // The reader of a pipe would read its end.
+            Ok(_) => Ok(()),
+            Err(_) => Self::begin(path).map(drop),
+        }
+    }
+
     /// Opens the recording at `path`; `-` is the standard output.
     ///
     /// # Errors
@@ -176,11 +190,7 @@ impl Recording {
             pcm::open_output();
             Writer::Output
         } else {
-            // The recording of an earlier call stays until there are new samples.
-            let file = File::options().write(true).create(true).truncate(false).open(path);
-            let file =
-                file.map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
-            Writer::New(BufWriter::new(file), path.to_owned())
+            Writer::New(BufWriter::new(open(path)?), path.to_owned())
         };
         Ok(Self { writer, converter: Converter::default() })
     }
@@ -247,6 +257,13 @@ impl Recording {
     }
 }
 
+/// Opens the file of a recording. The recording of an earlier call stays until there are new
+/// samples.
+fn open(path: &Path) -> Result<File, String> {
+    let file = File::options().write(true).create(true).truncate(false).open(path);
+    file.map_err(|error| format!("{} cannot be written: {error}", path.display()))
+}
+
 /// Returns true if the recording goes to the standard output.
 pub(crate) fn is_output(path: &Path) -> bool {
     path == Path::new("-")
@@ -307,6 +324,22 @@ mod tests {
         drop(Recording::begin(&path).unwrap());
         assert!(!path.exists());
         assert!(Recording::begin(Path::new("/no/such/folder/a.wav")).is_err());
+    }
+
+    #[test]
+    fn a_recording_is_checked_in_advance_and_leaves_files_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.wav");
+        assert_eq!((Recording::check(&path), path.exists()), (Ok(()), false));
+        for content in ["", "old"] {
+            std::fs::write(&path, content).unwrap();
+            assert_eq!(Recording::check(&path), Ok(()));
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        }
+        for wrong in [folder.path(), Path::new("/no/such/folder/a.wav")] {
+            let error = Recording::check(wrong).unwrap_err();
+            assert!(error.contains(&*wrong.to_string_lossy()), "{error}");
+        }
     }
 
     /// Plays `source` for a second at `rate` and returns the amplitude of `hertz` in it.

@@ -219,6 +219,7 @@ fn stun_servers(names: &[String]) -> Result<Vec<SocketAddr>, String> {
 /// The setup of a phone, with `port` as the default port.
 fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
     pcm::set_rate(line.pcm_rate);
+    line.record.as_deref().map_or(Ok(()), audio::Recording::check).map_err(Outcome::Usage)?;
     let Config { accounts, trust, .. } = configuration(line).map_err(Outcome::Usage)?;
     let sound = match echo {
         true => Sound::Echo,

@@ -229,6 +229,7 @@ fn a_contradictory_command_line_is_refused() {
         (&["call", "sip:a@b", "--play", "tone:0"][..], "tone:1000"),
         (&["call", "sip:a@b", "--play", "/no/such.wav"], "/no/such.wav"),
         (&["call", "sip:a@b", "--config", "/no/such.toml"], "/no/such.toml"),
+        (&["call", "sip:a@b", "--record", "/no/such/a.wav"], "/no/such/a.wav"),
         (&["call"], "<URI>"),
     ] {
         let output = Command::new(PHONE).args(args).output().expect("the phone runs");

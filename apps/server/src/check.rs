@@ -3,7 +3,8 @@
 use crate::access::Access;
 use crate::acme;
 use crate::admin::ask::Ask;
-use crate::admin::{Request, UserDomain};
+use crate::admin::client::Client;
+use crate::admin::{Condition, Request, UserDomain};
 use crate::cli::CheckFlags;
 use crate::config_file::{self, LoadError};
 use crate::data_dir;
@@ -14,6 +15,7 @@ use crate::output::Out;
 use crate::settings::Settings;
 use sip::Transport;
 use sip_server::config::{Domain, Joining, Relaying};
+use std::io;
 
 /// Reads the TLS files, if there is a secure listener. No certificate is created, and no issuer is
 /// contacted.
@@ -129,6 +131,34 @@ fn users(flags: &CheckFlags, served: &[Domain], out: &mut Out) -> Result<(), Fai
     })
 }
 
+/// The listeners of the server that runs with the data of `settings`. Empty if no server answers.
+fn listens_of_running(settings: &Settings) -> Result<Vec<Listen>, Failure> {
+    let Some(client) = Client::connect(&settings.data()?)? else { return Ok(Vec::new()) };
+    let Condition::Running(status) = client.ask(&Request::Status)? else { return Ok(Vec::new()) };
+    Ok(status.listens.iter().filter_map(|listen| listen.parse().ok()).collect())
+}
+
+/// Warns of the listeners that cannot be bound now, except those that the server with these data
+/// holds.
+fn addresses(settings: &Settings, listens: &[Listen], out: &mut Out) -> Result<(), Failure> {
+    // A server that does not answer is unknown here: the warning names that case.
+    let running = listens_of_running(settings).unwrap_or_default();
+    for listen in listens {
+        if let Err(failure) = listen.advertised() {
+            out.line(&format!("warning: {failure}"))?;
+        }
+        let Err(error) = listen.try_out() else { continue };
+        let is_own = running.iter().any(|held| held.overlaps(listen));
+        if !(is_own && error.kind() == io::ErrorKind::AddrInUse) {
+            out.line(&format!(
+                "warning: {listen} cannot be used now ({error}); unless the running server uses \
+                 it, end the program that does, or choose another address"
+            ))?;
+        }
+    }
+    Ok(())
+}
+
 /// Checks the configuration and prints the findings. Warnings concern the present state of the
 /// machine.
 ///
@@ -164,17 +194,7 @@ pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
         out.line(&in_file(flags, &failure.to_string()))?;
         is_good = false;
     }
-    for listen in &listens {
-        if let Err(failure) = listen.advertised() {
-            out.line(&format!("warning: {failure}"))?;
-        }
-        if let Err(error) = listen.try_out() {
-            out.line(&format!(
-                "warning: {listen} cannot be used now ({error}); unless the running server uses \
-                 it, end the program that does, or choose another address"
-            ))?;
-        }
-    }
+    addresses(&settings, &listens, out)?;
     let is_of_proxy =
         |listen: &&Listen| listen.transport == Transport::Ws && listen.address.ip().is_loopback();
     if engine.limits.proxies.is_empty()

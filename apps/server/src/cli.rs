@@ -240,7 +240,8 @@ pub(crate) struct Password {
     /// it in its history: use --password-stdin where that matters
     #[arg(long, value_name = "PASS")]
     pub(crate) password: Option<String>,
-    /// Read the password from the first line of standard input
+    /// Read the password from the first line of standard input. A terminal does not show it, and is
+    /// asked twice
     #[arg(long)]
     pub(crate) password_stdin: bool,
 }

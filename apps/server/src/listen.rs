@@ -128,11 +128,18 @@ impl Listen {
     /// Returns true if only one of the two can be bound: both are stream listeners for one address
     /// and port.
     pub(crate) fn collides_with(&self, other: &Self) -> bool {
+        self.transport.is_stream() && self.overlaps(other)
+    }
+
+    /// Returns true if both are sockets of one kind (UDP, or TCP below any transport) for one
+    /// address and port.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let (one, two) = (self.address, other.address);
         let is_same_port = one.port() == two.port() && one.port() != 0;
         let is_same_address = one.is_ipv4() == two.is_ipv4()
             && (one.ip() == two.ip() || one.ip().is_unspecified() || two.ip().is_unspecified());
-        is_same_port && is_same_address && self.transport.is_stream() && other.transport.is_stream()
+        let is_same_kind = self.transport.is_stream() == other.transport.is_stream();
+        is_same_port && is_same_address && is_same_kind
     }
 
     /// Binds the address, and closes it at once. Returns the error of binding.

@@ -109,23 +109,36 @@ fn remove(name: &str, flags: &UserFlags, out: &mut Out) -> Result<(), Failure> {
     out.line(&format!("removed {}", removed.uri))
 }
 
+/// Reads a password from the standard input. At a terminal it asks twice, and the terminal does not
+/// show it.
 fn read_password() -> Result<String, Failure> {
+    if !io::stdin().is_terminal() {
+        return read_line();
+    }
+    let password = read_hidden("password: ")?;
+    if read_hidden("the same password again: ")? != password {
+        return Err(Failure::said("the two passwords differ: nothing is changed"));
+    }
+    Ok(password)
+}
+
+/// Asks with `prompt` at the terminal.
+fn read_hidden(prompt: &str) -> Result<String, Failure> {
     let stdin = io::stdin();
+    let shown = tcgetattr(&stdin)?;
+    let mut hidden = shown.clone();
+    hidden.local_flags.remove(LocalFlags::ECHO);
+    tcsetattr(&stdin, SetArg::TCSAFLUSH, &hidden)?;
+    let _ = write!(io::stderr(), "{prompt}");
+    let line = read_line();
+    tcsetattr(&stdin, SetArg::TCSAFLUSH, &shown)?;
+    let _ = writeln!(io::stderr());
+    line
+}
+
+fn read_line() -> Result<String, Failure> {
     let mut line = String::new();
-    let read = if stdin.is_terminal() {
-        let _ = write!(io::stderr(), "password: ");
-        let shown = tcgetattr(&stdin)?;
-        let mut hidden = shown.clone();
-        hidden.local_flags.remove(LocalFlags::ECHO);
-        tcsetattr(&stdin, SetArg::TCSAFLUSH, &hidden)?;
-        let read = stdin.read_line(&mut line);
-        tcsetattr(&stdin, SetArg::TCSAFLUSH, &shown)?;
-        let _ = writeln!(io::stderr());
-        read
-    } else {
-        stdin.read_line(&mut line)
-    };
-    read.map_err(during("cannot read the password"))?;
+    io::stdin().read_line(&mut line).map_err(during("cannot read the password"))?;
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 

@@ -15,8 +15,8 @@ use sip_ua::{CallId, Envelope, Placement, Replaces};
 /// The Max-Forwards of an INVITE without one.
 const MAX_FORWARDS: u32 = 70;
 
-/// The parameter of the first Route by which the proxy offers other keys to the callee than those
-/// of the caller.
+/// The parameter of the first Route with which the proxy asks for keys at the callee that differ
+/// from those of the caller.
 const OTHER_KEYS: &[u8] = b";keys=other";
 
 /// Request Entity Too Large.

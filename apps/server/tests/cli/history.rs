@@ -44,7 +44,7 @@ fn refused(server: &str, [caller, callee]: [&Phone; 2], number: u32) {
 fn calls_that_have_ended_are_searched_also_after_kill_9_and_on_a_stopped_server() {
     let site = Site::new();
     assert_eq!(site.good("calls --history"), "no call is recorded that fits\n");
-    let (server, address) = serve_with(&site, "27600-27699", "");
+    let (server, address) = serve_with(&site, 100, "");
     assert_eq!(history(&site, "").len(), 0);
     let ([caller, callee], ports, within) = call(&address);
     pass(&caller.rtp, ports[0], &callee.rtp);
@@ -82,7 +82,7 @@ fn calls_that_have_ended_are_searched_also_after_kill_9_and_on_a_stopped_server(
     // SIGKILL.
     drop(server);
     check(&site);
-    let (_server, _) = serve_with(&site, "27600-27699", "");
+    let (_server, _) = serve_with(&site, 100, "");
     check(&site);
     assert_eq!(site.command("calls --user bob").output().unwrap().status.code(), Some(2));
 }
@@ -99,7 +99,7 @@ fn older_files_are_imported_once_and_records_are_limited() {
     let path = site.data().join("calls.jsonl");
     std::fs::write(site.data().join("calls.jsonl.1"), numbered(1)).unwrap();
     std::fs::write(&path, numbered(2) + "no record\n" + &numbered(3)).unwrap();
-    let (server, _) = serve_with(&site, "27700-27749", "history = \"10000d\"\nhistory_calls = 2");
+    let (server, _) = serve_with(&site, 50, "history = \"10000d\"\nhistory_calls = 2");
     let records = await_records(&site, 2);
     assert_eq!(records[0]["call_id"], "3@192.0.2.7");
     assert_eq!(
@@ -107,12 +107,12 @@ fn older_files_are_imported_once_and_records_are_limited() {
         (&"proxy".into(), Some("caller"))
     );
     server.terminate();
-    let (server, _) = serve_with(&site, "27700-27749", "history = \"10000d\"");
+    let (server, _) = serve_with(&site, 50, "history = \"10000d\"");
     assert_eq!(await_records(&site, 2).len(), 2);
     server.terminate();
     // A file without records adds none to the database.
     let other = Site::new();
-    let (_server, address) = serve_with(&other, "27750-27799", "records = false");
+    let (_server, address) = serve_with(&other, 50, "records = false");
     let ([caller, callee], _, within) = call(&address);
     hang_up(&address, [&caller, &callee], within);
     assert_eq!(history(&other, "").len(), 0);
@@ -124,7 +124,7 @@ fn older_files_are_imported_once_and_records_are_limited() {
 fn a_call_that_reaches_no_phone_has_one_record() {
     let site = Site::new();
     let more = "[calls]\nmode = \"b2bua\"\nmax_calls = 1";
-    let (_server, address) = serve_with(&site, "27800-27849", more);
+    let (_server, address) = serve_with(&site, 50, more);
     let ([caller, _callee], _, _) = call(&address);
     // The B2BUA has another call.
     invite(&address, &caller, 3000);

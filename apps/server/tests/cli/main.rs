@@ -15,6 +15,7 @@ mod trace;
 
 use site::{Site, show, stderr, stdout, with_input};
 use std::fs;
+use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -110,6 +111,56 @@ fn a_password_is_read_from_the_first_line() {
         let bytes = fs::read(file.unwrap().path()).unwrap();
         assert!(!bytes.windows(7).any(|window| window == b"se cret"));
     }
+}
+
+/// Runs a command at a terminal, and types a line after each prompt. Returns the exit status, the
+/// standard output, the standard error and what the terminal shows.
+fn at_terminal(
+    mut command: Command,
+    lines: &[(&str, &str)],
+) -> (Option<i32>, String, String, String) {
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    command.stdin(terminal.slave.try_clone().unwrap());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut keyboard = fs::File::from(terminal.master);
+    let mut said = Vec::new();
+    let mut stderr = child.stderr.take().unwrap();
+    for (prompt, line) in lines {
+        while !said.ends_with(prompt.as_bytes()) {
+            let mut byte = [0];
+            stderr.read_exact(&mut byte).unwrap();
+            said.extend(byte);
+        }
+        writeln!(keyboard, "{line}").unwrap();
+    }
+    stderr.read_to_end(&mut said).unwrap();
+    let output = child.wait_with_output().unwrap();
+    // Ends the output of the terminal, which may be empty.
+    let mut end = fs::File::from(terminal.slave);
+    end.write_all(b"end").unwrap();
+    let mut shown = String::new();
+    while !shown.ends_with("end") {
+        let mut bytes = [0; 100];
+        let length = keyboard.read(&mut bytes).unwrap();
+        shown.push_str(std::str::from_utf8(&bytes[..length]).unwrap());
+    }
+    (output.status.code(), stdout(&output), String::from_utf8(said).unwrap(), shown)
+}
+
+#[test]
+fn a_terminal_is_asked_twice_for_a_password_that_it_does_not_show() {
+    let site = Site::new();
+    let add = || site.command("user add al@a.com --password-stdin");
+    let [first, second] = ["password: ", "the same password again: "];
+    let (status, added, _, shown) = at_terminal(add(), &[(first, "sesame"), (second, "sesame")]);
+    assert_eq!((status, added.as_str()), (Some(0), "added sip:al@a.com\n"));
+    assert!(!shown.contains("sesame"), "{shown}");
+    let (status, _, said, _) = at_terminal(add(), &[(first, "sesame"), (second, "seasme")]);
+    assert_eq!(status, Some(1));
+    assert!(said.contains("error: the two passwords differ: nothing is changed"), "{said}");
+    let same = site.good("user add al@a.com --password sesame");
+    assert!(same.contains("has this password already"), "{same}");
 }
 
 #[test]
@@ -360,6 +411,19 @@ fn a_port_in_use_is_only_a_warning() {
     let config = show(&site.file("c.toml", &format!("listen = [\"{listen}\"]")));
     let said = site.good(&format!("check --config {config}"));
     assert!(said.contains(&format!("warning: {listen} cannot be used now")), "{said}");
+}
+
+#[test]
+fn check_does_not_warn_of_the_ports_of_the_server_with_the_same_data() {
+    let site = Site::new();
+    let _server = site.serve("--listen tcp:127.0.0.1:0");
+    let status: serde_json::Value = serde_json::from_str(&site.status()).unwrap();
+    let config = show(&site.file("c.toml", &format!("listen = {}", status["listens"])));
+    let said = site.good(&format!("check --config {config}"));
+    assert!(!said.contains("cannot be used now"), "{said}");
+    // For the check with other data, the server is another program.
+    let said = Site::new().good(&format!("check --config {config}"));
+    assert_eq!(said.matches("cannot be used now").count(), 2, "{said}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! A call with media that the server relays.
 
-use crate::calls::records;
+use crate::calls::{records, serve_with, serve_with_range};
 use crate::phone::{PATIENCE, found, receive, register, request, serve, status};
-use crate::site::{Site, show};
+use crate::site::{Site, free_range, show};
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -172,11 +172,10 @@ fn await_closed(ports: &[u16]) {
 #[test]
 fn packets_of_a_call_pass_until_it_ends() {
     let site = Site::new();
-    let config = "[media]\nrelay = \"all\"\nports = \"27000-27099\"\nmax_calls_per_source = 1\n";
-    let config = show(&site.file("c.toml", config));
-    let (_server, [server, _]) = serve(&site, &format!("--config {config}"));
+    let (range, ports) = free_range(100);
+    let (_server, server) = serve_with_range(&site, &ports, "max_calls_per_source = 1\n");
     let ([caller, callee], ports, within) = call(&server);
-    assert!(ports.iter().all(|port| (27000..27100).contains(port)), "{ports:?}");
+    assert!(ports.iter().all(|port| range.contains(port)), "{ports:?}");
     for _ in 0..20 {
         pass(&caller.rtp, ports[0], &callee.rtp);
         pass(&callee.rtp, ports[1], &caller.rtp);
@@ -203,21 +202,24 @@ fn a_reload_relays_new_calls_and_names_what_needs_a_restart() {
     let config = |relay: &str, rest: &str| {
         show(&site.file("c.toml", &format!("[media]\nrelay = \"{relay}\"\n{rest}")))
     };
-    let path = config("needed", "ports = \"27400-27499\"\n");
+    let [(first, ports), (second, others)] = [free_range(100), free_range(100)];
+    let (ports, others) = (format!("ports = \"{ports}\"\n"), format!("ports = \"{others}\"\n"));
+    let is_relayed = |port: &u16| first.contains(port) || second.contains(port);
+    let path = config("needed", &ports);
     let (running, [server, _]) = serve(&site, &format!("--config {path}"));
-    let (_, ports, _) = call(&server);
-    assert!(ports.iter().all(|port| !(27400..27600).contains(port)), "not relayed: {ports:?}");
-    config("all", "ports = \"27500-27599\"\ntimeout = \"9s\"\n");
+    let (_, open, _) = call(&server);
+    assert!(!open.iter().any(is_relayed), "not relayed: {open:?}");
+    config("all", &format!("{others}timeout = \"9s\"\n"));
     running.hang_up();
     let log = site.log_with("as before until a restart: ");
     assert!(log.contains("until a restart: media.ports, media.timeout\n"), "{log}");
-    let ([caller, callee], ports, within) = call(&server);
-    assert!(ports.iter().all(|port| (27400..27500).contains(port)), "relayed: {ports:?}");
+    let ([caller, callee], open, within) = call(&server);
+    assert!(open.iter().all(|port| first.contains(port)), "relayed: {open:?}");
     // Another call with its Call-ID would be the same one.
     hang_up(&server, [&caller, &callee], within);
-    await_closed(&ports);
+    await_closed(&open);
     // Nothing waits for a restart any more.
-    config("off", "ports = \"27400-27499\"\n");
+    config("off", &ports);
     running.hang_up();
     let count = |log: &str| log.matches("the configuration was read again\n").count();
     let give_up = Instant::now() + PATIENCE;
@@ -225,15 +227,16 @@ fn a_reload_relays_new_calls_and_names_what_needs_a_restart() {
         assert!(Instant::now() < give_up, "{}", site.log());
         thread::sleep(Duration::from_millis(20));
     }
-    let (_, ports, _) = call(&server);
-    assert!(ports.iter().all(|port| !(27400..27600).contains(port)), "not relayed: {ports:?}");
+    let (_, open, _) = call(&server);
+    assert!(!open.iter().any(is_relayed), "not relayed: {open:?}");
     assert_eq!(site.log().matches("until a restart").count(), 1, "{}", site.log());
 }
 
 #[test]
 fn a_caller_with_ipv4_and_a_callee_with_ipv6_hear_each_other() {
     let site = Site::new();
-    let config = show(&site.file("c.toml", "[media]\nports = \"27200-27299\"\n"));
+    let text = format!("[media]\nports = \"{}\"\n", free_range(100).1);
+    let config = show(&site.file("c.toml", &text));
     let words = format!("--config {config} --listen udp:127.0.0.1:0 --listen udp:[::1]:0");
     let _server = site.serve(&format!("--domain example.com --auth off --workers 2 {words}"));
     let listens = status(&site)["listens"].clone();
@@ -249,9 +252,7 @@ fn a_caller_with_ipv4_and_a_callee_with_ipv6_hear_each_other() {
 #[test]
 fn video_and_fax_pass() {
     let site = Site::new();
-    let config = "[media]\nrelay = \"all\"\nports = \"27300-27399\"\nkeys = \"offered\"\n";
-    let config = show(&site.file("c.toml", config));
-    let (_server, [server, _]) = serve(&site, &format!("--config {config}"));
+    let (_server, server) = serve_with(&site, 100, "keys = \"offered\"\n");
     let media = ["video PORT RTP/AVPF 0", "image PORT udptl t38"];
     let phones = [Phone::at("127.0.0.1", &media), Phone::at("127.0.0.1", &media)];
     let ([caller, callee], ports, _) = call_of(phones, [&server, &server]);
@@ -269,9 +270,7 @@ fn video_and_fax_pass() {
 #[test]
 fn a_call_without_packets_loses_its_ports() {
     let site = Site::new();
-    let config = "[media]\nrelay = \"all\"\nports = \"27100-27199\"\ntimeout = \"1s\"\n";
-    let config = show(&site.file("c.toml", config));
-    let (_server, [server, _]) = serve(&site, &format!("--config {config}"));
+    let (_server, server) = serve_with(&site, 100, "timeout = \"1s\"\n");
     let ([caller, callee], ports, _) = call(&server);
     pass(&caller.rtp, ports[0], &callee.rtp);
     await_closed(&ports);
@@ -286,9 +285,7 @@ fn a_call_without_packets_loses_its_ports() {
 #[test]
 fn a_call_that_a_phone_leaves_by_rtcp_ends_soon() {
     let site = Site::new();
-    let config = "[media]\nrelay = \"all\"\nports = \"27640-27659\"\ntimeout = \"1h\"\n";
-    let config = show(&site.file("c.toml", config));
-    let (_server, [server, _]) = serve(&site, &format!("--config {config}"));
+    let (_server, server) = serve_with(&site, 20, "timeout = \"1h\"\n");
     let ([caller, callee], ports, _) = call(&server);
     pass(&caller.rtp, ports[0], &callee.rtp);
     pass(&callee.rtp, ports[1], &caller.rtp);

@@ -1,11 +1,12 @@
 //! The NG protocol of a whole server.
 
-use crate::calls::{invite, serve_with, standing};
+use crate::calls::{invite, serve_with, serve_with_range, standing};
 use crate::media::{Phone, call, hang_up, pass, pass_packet};
 use crate::phone::{PATIENCE, status};
-use crate::site::Site;
+use crate::site::{Site, free_range};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Instant;
+use test_support::ports::free_ports;
 
 /// A client of the NG protocol on loopback.
 pub(crate) struct NgClient(UdpSocket);
@@ -71,8 +72,9 @@ fn settings(ng: &str) -> String {
 /// The range has the ports of two calls.
 #[test]
 fn an_ng_client_and_the_server_relay_calls_with_the_same_ports() {
-    let (site, ng) = (Site::new(), "127.0.0.1:27617");
-    let (_server, address) = serve_with(&site, "27600-27607", &settings(ng));
+    let (site, ng) = (Site::new(), &*format!("127.0.0.1:{}", free_ports(1)));
+    let (range, ports) = free_range(8);
+    let (_server, address) = serve_with_range(&site, &ports, &settings(ng));
     let client = NgClient::new();
     let ([caller, callee], ports, within) = call(&address);
     let (here, there) = (socket(), socket());
@@ -80,7 +82,7 @@ fn an_ng_client_and_the_server_relay_calls_with_the_same_ports() {
     let answered = client.answer(ng, (2, "c"), &sdp(port_of(&there), "RTP/AVP", ""));
     let of_client = [port_in(&answered), port_in(&offered)];
     let all = [ports, of_client].concat();
-    assert!(all.iter().all(|port| (27_600..27_608).contains(port)), "{all:?}");
+    assert!(all.iter().all(|port| range.contains(port)), "{all:?}");
     assert!((1..4).all(|at| !all[..at].contains(&all[at])), "{all:?}");
     for _ in 0..20 {
         pass(&caller.rtp, ports[0], &callee.rtp);
@@ -115,14 +117,14 @@ fn an_ng_client_and_the_server_relay_calls_with_the_same_ports() {
     assert!(client.ask(ng, 4, &delete).contains("6:result2:ok"));
     for (cookie, call_id) in [(5, "f"), (6, "g")] {
         let offered = client.offer(ng, (cookie, call_id), "", &sdp(4000, "RTP/AVP", ""));
-        assert!((27_600..27_608).contains(&port_in(&offered)), "{offered}");
+        assert!(range.contains(&port_in(&offered)), "{offered}");
     }
 }
 
 #[test]
 fn reports_move_between_the_ports_and_feedback_stays_with_the_end_that_has_it() {
-    let (site, ng) = (Site::new(), "127.0.0.1:27637");
-    let (_server, _) = serve_with(&site, "27620-27627", &settings(ng));
+    let (site, ng) = (Site::new(), &*format!("127.0.0.1:{}", free_ports(1)));
+    let (_server, _) = serve_with(&site, 8, &settings(ng));
     let client = NgClient::new();
     let (here, there, reports) = (socket(), socket(), socket());
     let more = "a=rtcp-mux\r\na=rtcp-fb:0 nack\r\n";

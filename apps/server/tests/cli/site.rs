@@ -2,10 +2,18 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use test_support::ports::free_ports;
+
+/// A range of `count` free ports, as in the configuration. No other test has them.
+pub(crate) fn free_range(count: u16) -> (Range<u16>, String) {
+    let first = free_ports(count);
+    (first..first + count, format!("{first}-{}", first + count - 1))
+}
 
 /// A data directory, and the commands for it.
 pub(crate) struct Site(tempfile::TempDir);

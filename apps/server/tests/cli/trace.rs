@@ -22,7 +22,7 @@ fn starts(messages: &[Value]) -> Vec<String> {
 fn the_calls_of_a_marked_user_are_shown_as_a_ladder_and_as_a_file() {
     let site = Site::new();
     assert!(site.bad("trace").contains("no server runs"));
-    let (_server, address) = serve_with(&site, "27800-27899", "");
+    let (_server, address) = serve_with(&site, 100, "");
     assert!(site.good("trace").starts_with("nothing is traced"));
     let (phones, _, within) = call(&address);
     hang_up(&address, [&phones[0], &phones[1]], within);
@@ -57,7 +57,7 @@ fn the_calls_of_a_marked_user_are_shown_as_a_ladder_and_as_a_file() {
 #[test]
 fn both_legs_of_a_call_through_the_b2bua_are_in_one_trace_and_its_record_says_so() {
     let site = Site::new();
-    let (_server, address) = serve_with(&site, "27900-27999", "[calls]\nmode = \"b2bua\"");
+    let (_server, address) = serve_with(&site, 100, "[calls]\nmode = \"b2bua\"");
     let [caller, callee] = [Phone::new(), Phone::new()];
     let contact = format!("sip:bob@{}", callee.sip.local_addr().unwrap());
     register(&callee.sip, &address, &contact);

@@ -252,8 +252,8 @@ pub(crate) fn invite(from: usize, to: usize, lines: &str, body: &[u8]) -> Vec<u8
     [head.as_bytes(), body].concat()
 }
 
-/// Returns the URI header that replaces the dialog of `message` at the other end of the call, as
-/// the phone writes it whose own tag is in the header field `own`.
+/// Returns the URI header that replaces the dialog of `message` at the other end of the call. The
+/// phone that writes it has its own tag in the header field `own`.
 pub(crate) fn replaces(message: &[u8], own: HeaderName) -> String {
     let tag = |name| {
         let value = value(message, name);

@@ -285,8 +285,9 @@ struct Site<'a> {
     server: &'a str,
     authentication: bool,
     folder: &'a Path,
-    /// The address of the server for phones in the LAN, and for others; `None` if there are none.
+    /// The address of the server for phones in the LAN.
     address: SocketAddr,
+    /// Its address for the other phones, if the row has some.
     outside: Option<SocketAddr>,
     patience: Duration,
     _machine: Option<Running>,
