@@ -596,3 +596,44 @@ fn a_refusal_of_both_offers_is_not_remembered() {
     let again = draft.next().with("Call-ID", "again");
     assert_eq!(flows(&rig.send_as("alice", &udp(ALICE), &again)), [udp(BOB)]);
 }
+
+/// The callee gets the offer of the caller again ten minutes after its refusal, even if many calls
+/// have gone through the B2BUA at once since.
+#[test]
+fn a_refusal_is_not_renewed_by_the_calls_that_it_leads_to_the_b2bua() {
+    let (mut rig, _) = joining(Joining::Needed);
+    let draft = offer("198.51.100.10");
+    answered_after_refusal(&mut rig, &draft);
+    rig.wait(Duration::from_secs(400));
+    let again = draft.next().with("Call-ID", "again");
+    let reaction = rig.send_as("alice", &udp(ALICE), &again);
+    assert_eq!(flows(&reaction), [udp(ALICE).internal()]);
+    describe(&mut rig, &invites(&reaction)[0], 200, "b2bua", CONTACT);
+    rig.wait(Duration::from_secs(200));
+    let later = draft.next().with("Call-ID", "later");
+    assert_eq!(flows(&rig.send_as("alice", &udp(ALICE), &later)), [udp(BOB)]);
+}
+
+/// A refused offer with keys leads to one in clear, so it is remembered for proved callers only:
+/// others may send an offer with malformed keys in the name of a caller behind the same proxy.
+#[test]
+fn a_refusal_of_encrypted_media_is_remembered_for_proved_callers_only() {
+    let (mut rig, _) = joining(Joining::Needed);
+    let text = secure("198.51.100.10");
+    let call = |id: &str| offer("198.51.100.10").with("Call-ID", id).with_body(&text);
+    let refused = |rig: &mut Rig, reaction: &Reaction| {
+        let [direct] = &invites(reaction)[..] else { panic!("{reaction:?}") };
+        assert_eq!(direct.flow, udp(BOB));
+        let reaction = rig.receive(&direct.flow, &direct.answer(488, "bob", ""));
+        let [first] = &invites(&reaction)[..] else { panic!("{reaction:?}") };
+        describe(rig, first, 200, "b2bua", CONTACT);
+    };
+    let from = "<sip:x@foreign.example>;tag=x";
+    for id in ["a", "b"] {
+        let reaction = rig.send(&udp(STRANGER), &call(id).with("From", from));
+        refused(&mut rig, &reaction);
+    }
+    let reaction = rig.send_as("alice", &udp(ALICE), &call("c"));
+    refused(&mut rig, &reaction);
+    assert_eq!(flows(&rig.send_as("alice", &udp(ALICE), &call("d"))), [udp(ALICE).internal()]);
+}
