@@ -6,7 +6,7 @@ use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config
 use barebell_sip_server::config::Joining;
 use barebell_sip_server::relay::{Calls, Codec};
 use barebell_sip_server::{Config, Flow};
-use barebell_sip_server::{Event, JoinedCalls};
+use barebell_sip_server::{Event, JoinedCalls, Party};
 use sip::{Duration, HeaderName};
 use std::sync::Arc;
 
@@ -427,6 +427,27 @@ fn a_limit_of_the_b2bua_is_one_of_this_server() {
     let refused = reaction.responses().next().expect("a response").clone();
     assert_eq!((refused.status(), refused.flow), (503, udp(ALICE)));
     assert_eq!(refused.value(HeaderName::RetryAfter), "5");
+}
+
+/// The B2BUA ends the second leg of a call in which the callee has vanished, or the caller.
+#[test]
+fn the_record_of_a_call_that_the_check_ends_names_the_party_that_is_gone() {
+    for (reason, by) in [
+        (Some("SIP;cause=408;text=\"No response\""), Party::Callee),
+        (Some("SIP;cause=408"), Party::Caller),
+        (None, Party::Caller),
+    ] {
+        let (mut rig, _) = joining(Joining::All);
+        let first = first_leg(&mut rig, "alice", "sip:bob@example.com");
+        let second = rig.send(&first.flow, &second_leg(&first)).forwarded().clone();
+        let answered = describe(&mut rig, &second, 200, "bob", &format!("sip:bob@{BOB}"));
+        let bye = within(answered.response(), "BYE", &format!("sip:bob@{BOB}"));
+        let bye = reason.into_iter().fold(bye, |bye, reason| bye.and("Reason", reason));
+        let bye = rig.send(&first.flow, &bye).forwarded().clone();
+        let ended = rig.receive(&bye.flow, &bye.answer(200, "", ""));
+        let is_record = |event: &Event| matches!(event, Event::CallEnded(it) if it.ended_by == by);
+        assert!(ended.events.iter().any(is_record), "{reason:?}: {:?}", ended.events);
+    }
 }
 
 /// A B2BUA with a leg that Replaces names as `leg`, with bob at the other end, and one that is
