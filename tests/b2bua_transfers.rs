@@ -1,5 +1,5 @@
-//! Transfers of phones whose one call goes through the B2BUA, since its callee refuses the keys of
-//! the caller, and whose other one passes the proxy.
+//! Transfers with one call through the B2BUA, since the callee refuses the keys of the caller, and
+//! another one that passes the proxy.
 
 use peers::pair::{Pair, Side};
 use peers::phone::Kind::{Barebell, Linphone};

@@ -206,7 +206,7 @@ impl Desk for Running {
         let conversions_refused = self.hub.relay.as_deref().map_or(0, Relay::conversions_refused);
         let own = self.hub.relay.as_deref().map(Relay::refusals);
         let refusals: Vec<_> =
-            own.iter().cloned().chain(self.hub.ng.as_deref().map(Ng::refusals)).collect();
+            own.iter().copied().chain(self.hub.ng.as_deref().map(Ng::refusals)).collect();
         let refused = |of: fn(&Refusals) -> u64| refusals.iter().map(of).sum();
         let without_media = self.hub.relay.as_deref().map_or(0, Relay::without_media);
         let status = Status {
