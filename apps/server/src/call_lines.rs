@@ -62,6 +62,9 @@ pub(crate) struct Call {
     pub(crate) callee: String,
     /// Seconds since the answer.
     pub(crate) duration: Option<f64>,
+    /// Seconds since the last packet of either end, or since the answer.
+    #[serde(default)]
+    pub(crate) silent: Option<f64>,
     pub(crate) no_media: Option<bool>,
     pub(crate) streams: Vec<Stream>,
 }
@@ -216,6 +219,7 @@ impl Call {
     /// The call of `report` with this `id`, at the time `now` of the relay.
     pub(crate) fn new(id: String, report: &CallReport, now: Duration) -> Self {
         let answered = report.answered;
+        let since = |at| rounded(now.saturating_sub(at).as_secs_f64());
         let (call_id, callee_call_id) = call_ids(report);
         Self {
             id,
@@ -223,7 +227,8 @@ impl Call {
             callee_call_id,
             caller: shown(&report.parties[0]),
             callee: shown(&report.parties[1]),
-            duration: answered.map(|since| rounded(now.saturating_sub(since).as_secs_f64())),
+            duration: answered.map(since),
+            silent: answered.map(|answered| since(report.last_packet.unwrap_or(answered))),
             no_media: report.no_media,
             streams: streams(report),
         }
@@ -243,6 +248,7 @@ impl Call {
             caller,
             callee,
             duration: report.answered.map(|since| rounded(seconds(since))),
+            silent: None,
             no_media: None,
             streams: Vec::new(),
         }

@@ -43,9 +43,17 @@ pub(crate) fn running(place: &Place) -> Result<Access, Failure> {
         .ok_or_else(|| Failure::said(format!("no server runs with the data in {}", data.display())))
 }
 
+/// The time without packets from which on it is shown: shorter times are the silence of a talk.
+const SHOWN_SILENCE: f64 = 10.0;
+
+/// A duration in whole seconds.
+fn seconds(seconds: f64) -> String {
+    humantime::format_duration(Duration::from_secs(seconds as u64)).to_string()
+}
+
 /// A table of calls. A column with two values has that of the packets from the caller first.
 fn table(calls: &[Call]) -> String {
-    let head = ["id", "caller", "callee", "time", "codec", "loss", "jitter", "MOS"];
+    let head = ["id", "caller", "callee", "time", "silent", "codec", "loss", "jitter", "MOS"];
     let rows = calls.iter().map(|call| {
         let both = |show: &dyn Fn(&Packets) -> Option<String>| {
             let Some(stream) = call.streams.first() else { return "-".to_owned() };
@@ -53,15 +61,14 @@ fn table(calls: &[Call]) -> String {
                 .map(|packets| show(packets).unwrap_or_else(|| "-".to_owned()));
             format!("{one} / {other}")
         };
-        let time = call.duration.map_or_else(
-            || "ringing".to_owned(),
-            |seconds| humantime::format_duration(Duration::from_secs(seconds as u64)).to_string(),
-        );
+        let time = call.duration.map_or_else(|| "ringing".to_owned(), seconds);
+        let silent = call.silent.filter(|silent| *silent >= SHOWN_SILENCE);
         [
             printable(&call.id),
             name(&call.caller),
             name(&call.callee),
             time,
+            silent.map_or_else(|| "-".to_owned(), seconds),
             both(&|packets| packets.codec.as_deref().map(printable)),
             both(&|packets| packets.loss.map(|loss| format!("{loss:.1} %"))),
             both(&|packets| packets.jitter.map(|jitter| format!("{jitter:.0} ms"))),
@@ -100,15 +107,18 @@ mod tests {
             caller: "sip:a\u{1b}@h".to_owned(),
             callee: "sip:b@h".to_owned(),
             duration: Some(61.7),
+            silent: Some(30.5),
             no_media: None,
             streams: vec![Stream { from_caller: packets(Some(2.25)), from_callee: packets(None) }],
         };
-        let ringing = Call { duration: None, streams: Vec::new(), ..call.clone() };
+        let talking = Call { silent: Some(9.9), streams: Vec::new(), ..call.clone() };
+        let ringing = Call { duration: None, silent: None, ..talking.clone() };
         assert_eq!(
-            table(&[call, ringing]),
-            "id        caller         callee   time     codec                  loss       jitter    MOS\n\
-             00c0ffee  sip:a\\u{1b}@h  sip:b@h  1m 1s    PCMU/8000 / PCMU/8000  2.2 % / -  2 ms / -  2.2 / -\n\
-             00c0ffee  sip:a\\u{1b}@h  sip:b@h  ringing  -                      -          -         -\n"
+            table(&[call, talking, ringing]),
+            "id        caller         callee   time     silent  codec                  loss       jitter    MOS\n\
+             00c0ffee  sip:a\\u{1b}@h  sip:b@h  1m 1s    30s     PCMU/8000 / PCMU/8000  2.2 % / -  2 ms / -  2.2 / -\n\
+             00c0ffee  sip:a\\u{1b}@h  sip:b@h  1m 1s    -       -                      -          -         -\n\
+             00c0ffee  sip:a\\u{1b}@h  sip:b@h  ringing  -       -                      -          -         -\n"
         );
     }
 }

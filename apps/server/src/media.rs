@@ -13,6 +13,8 @@ pub(crate) struct MediaSettings {
     pub(crate) ports: PortRange,
     /// The maximum number of relayed calls, unless it is one for every four ports.
     pub(crate) max_calls: Option<usize>,
+    /// The maximum number of calls of NG clients, unless it is that of relayed calls.
+    pub(crate) ng_max_calls: Option<usize>,
     /// The other limits.
     pub(crate) limits: Limits,
     /// The NG protocol.
@@ -86,6 +88,12 @@ impl MediaSettings {
         Limits { calls: self.max_calls.map_or(most, |calls| calls.min(most)), ..self.limits }
     }
 
+    /// The limits of the calls of NG clients, with `pairs` pairs of ports.
+    pub(crate) fn ng_limits(&self, pairs: usize) -> Limits {
+        let max_calls = self.ng_max_calls.or(self.max_calls);
+        Self { max_calls, ..self.clone() }.limits(pairs)
+    }
+
     /// The maximum number of calls, if the system sets no other limit.
     pub(crate) fn max_calls(&self) -> usize {
         self.limits(self.ports.pairs()).calls
@@ -102,5 +110,9 @@ mod tests {
         assert_eq!((settings.max_calls(), settings.limits(100).calls), (2_500, 50));
         let settings = MediaSettings { max_calls: Some(20), ..settings };
         assert_eq!((settings.max_calls(), settings.limits(30).calls), (20, 15));
+        assert_eq!(settings.ng_limits(100).calls, 20);
+        let settings = MediaSettings { ng_max_calls: Some(40), ..settings };
+        assert_eq!((settings.limits(100).calls, settings.ng_limits(100).calls), (20, 40));
+        assert_eq!(settings.ng_limits(30).calls, 15);
     }
 }

@@ -153,6 +153,7 @@ impl Settings {
             ),
             ("media.records", now.records != media.records),
             ("media.records_size", now.records_size != media.records_size),
+            ("media.ng_max_calls", now.ng_max_calls != media.ng_max_calls),
             ("media.ng", now.ng.listen != media.ng.listen),
             ("media.ng_clients", now.ng.clients != media.ng.clients),
             ("media.ng_interfaces", now.ng.interfaces != media.ng.interfaces),

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use sip::header::{NameAddr, tokens};
 use sip::message::Field;
 use sip::{Encode, HeaderName, Message};
-use sip_ua::Envelope;
+use sip_ua::{Envelope, LOST_REASON};
 
 /// The header fields that belong to one leg.
 const OF_LEG: [HeaderName; 29] = [
@@ -134,11 +134,14 @@ pub(crate) fn reason_line(reason: &str) -> Vec<u8> {
     [b"Reason: ", reason.as_bytes(), b"\r\n"].concat()
 }
 
-/// Returns the Reason lines of `message`, or one with `status` as the cause (RFC 3326).
+/// Returns the Reason lines of `message`, or one with `status` as the cause (RFC 3326). The Reason
+/// of the check of calls is left out: it says that the receiver of the BYE is gone.
 pub(crate) fn reason(message: &Message<'_>, status: Option<u16>) -> Vec<u8> {
     let mut lines = Vec::new();
     for field in message.fields_of(&[HeaderName::Reason]) {
-        lines.extend_from_slice(field.line);
+        if field.value != LOST_REASON.as_bytes() {
+            lines.extend_from_slice(field.line);
+        }
     }
     if let Some(status) = status.filter(|_| lines.is_empty()) {
         ("Reason: SIP;cause=", status, "\r\n").encode(&mut lines);
@@ -215,5 +218,7 @@ mod tests {
         let plain = Message::parse(b"BYE sip:a@b SIP/2.0\r\n\r\n").expect("a message");
         assert_eq!(reason(&plain, Some(486)), b"Reason: SIP;cause=486\r\n");
         assert_eq!(reason(&plain, None), b"");
+        let lost = ["BYE sip:a@b SIP/2.0\r\nReason: ", LOST_REASON, "\r\n\r\n"].concat();
+        assert_eq!(reason(&Message::parse(lost.as_bytes()).expect("a message"), None), b"");
     }
 }

@@ -9,6 +9,12 @@ use sip_ua::{CallId, End, Event, Failure, Placement};
 use std::time::Duration;
 use test_support::network::Link;
 
+/// The proxy knows by it the party that has vanished.
+#[test]
+fn the_reason_of_the_check_is_that_of_the_records() {
+    assert_eq!(sip_ua::LOST_REASON, sip_server::LOST_REASON);
+}
+
 /// A network with this loss per thousand.
 fn link(loss: u64) -> Link {
     Link {
@@ -55,28 +61,37 @@ fn a_cancelled_call_stops_ringing() {
     }
 }
 
+/// Phone 0 transfers phone 1, with which it has the first one of `own` calls, to phone 2, with
+/// which it has the second one. The other ends of these are `second` and `third`. Returns the new
+/// call at phone 1.
+fn transfer(rig: &mut Rig, own: [CallId; 2], second: CallId, third: CallId) -> CallId {
+    let [first, consultation] = own;
+    rig.pass(Duration::from_secs(5));
+    rig.act(0, |phone, now| phone.transfer_to(now, first, consultation));
+    rig.expect_where(1, |event| matches!(event, Event::TransferAsked { .. }));
+    let offer = session(1, 6000, "sendrecv");
+    let moved = rig.act(1, |phone, now| phone.follow(now, second, offer));
+    let event = rig.expect_where(2, |event| matches!(event, Event::Incoming { .. }));
+    let Event::Incoming { call, replaces, .. } = event else { panic!("{event:?}") };
+    assert_eq!(replaces, Some(third), "the dialog is translated");
+    rig.act(2, |phone, now| phone.answer(now, call, &session(2, 7000, "sendrecv")));
+    rig.expect_where(1, |event| matches!(event, Event::Answered { .. }));
+    rig.expect_where(
+        0,
+        |event| matches!(event, Event::Ended { call, .. } if *call == consultation),
+    );
+    rig.act(0, |phone, now| phone.hang_up(now, first));
+    rig.pass(Duration::from_secs(10));
+    moved
+}
+
 #[test]
 fn a_transfer_after_consultation_joins_both_parties() {
     for seed in 0..40 {
         let mut rig = Rig::behind_proxy(seed, 3, link(50));
         let (first, second) = rig.establish(0, 1);
         let (consultation, third) = rig.establish(0, 2);
-        rig.pass(Duration::from_secs(5));
-        rig.act(0, |phone, now| phone.transfer_to(now, first, consultation));
-        rig.expect_where(1, |event| matches!(event, Event::TransferAsked { .. }));
-        let offer = session(1, 6000, "sendrecv");
-        let moved = rig.act(1, |phone, now| phone.follow(now, second, offer));
-        let event = rig.expect_where(2, |event| matches!(event, Event::Incoming { .. }));
-        let Event::Incoming { call, replaces, .. } = event else { panic!("{event:?}") };
-        assert_eq!(replaces, Some(third), "the dialog is translated, seed {seed}");
-        rig.act(2, |phone, now| phone.answer(now, call, &session(2, 7000, "sendrecv")));
-        rig.expect_where(1, |event| matches!(event, Event::Answered { .. }));
-        rig.expect_where(
-            0,
-            |event| matches!(event, Event::Ended { call, .. } if *call == consultation),
-        );
-        rig.act(0, |phone, now| phone.hang_up(now, first));
-        rig.pass(Duration::from_secs(10));
+        let moved = transfer(&mut rig, [first, consultation], second, third);
         rig.act(1, |phone, now| phone.hang_up(now, moved));
         rig.finish();
     }
@@ -102,22 +117,7 @@ fn a_transfer_joins_the_parties_of_a_joined_call_and_of_a_proxied_one() {
         assert_eq!(rig.b2bua().calls(), 1, "seed {seed}");
         let [(first, second), (consultation, third)] =
             if is_first_joined { [joined, proxied] } else { [proxied, joined] };
-        rig.pass(Duration::from_secs(5));
-        rig.act(0, |phone, now| phone.transfer_to(now, first, consultation));
-        rig.expect_where(1, |event| matches!(event, Event::TransferAsked { .. }));
-        let offer = session(1, 6000, "sendrecv");
-        let moved = rig.act(1, |phone, now| phone.follow(now, second, offer));
-        let event = rig.expect_where(2, |event| matches!(event, Event::Incoming { .. }));
-        let Event::Incoming { call, replaces, .. } = event else { panic!("{event:?}") };
-        assert_eq!(replaces, Some(third), "seed {seed}");
-        rig.act(2, |phone, now| phone.answer(now, call, &session(2, 7000, "sendrecv")));
-        rig.expect_where(1, |event| matches!(event, Event::Answered { .. }));
-        rig.expect_where(
-            0,
-            |event| matches!(event, Event::Ended { call, .. } if *call == consultation),
-        );
-        rig.act(0, |phone, now| phone.hang_up(now, first));
-        rig.pass(Duration::from_secs(10));
+        let moved = transfer(&mut rig, [first, consultation], second, third);
         // The new call needs the B2BUA only if it replaces one of its calls.
         assert_eq!(rig.b2bua().calls(), usize::from(!is_first_joined), "seed {seed}");
         rig.act(1, |phone, now| phone.hang_up(now, moved));

@@ -194,7 +194,7 @@ fn a_phone_on_hold_learns_that_the_other_one_has_vanished() {
     assert_eq!((rig.b2bua().calls(), rig.count(0, "OPTIONS"), rig.count(1, "OPTIONS")), (1, 6, 6));
     rig.silence(0);
     rig.expect_where(1, |event| matches!(event, Event::Ended { .. }));
-    assert!(rig.last(1, "BYE").contains("Reason: SIP;cause=408"), "{}", rig.last(1, "BYE"));
+    assert!(rig.last(1, "BYE").contains("Reason: SIP;cause=408\r\n"), "{}", rig.last(1, "BYE"));
     rig.pass(Duration::from_secs(100));
     let b2bua = rig.b2bua();
     assert_eq!((b2bua.calls(), b2bua.remains()), (0, 0));

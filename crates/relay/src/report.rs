@@ -35,6 +35,8 @@ pub struct CallReport {
     pub ringing: Option<Duration>,
     /// The time of the final answer.
     pub answered: Option<Duration>,
+    /// The time of the last RTP packet of either end.
+    pub last_packet: Option<Duration>,
     /// True if no packet came within 5 seconds after the answer. `None` if it is not known: the
     /// call is not answered, or ended before.
     pub no_media: Option<bool>,
@@ -73,6 +75,7 @@ impl CallReport {
             described: branch.described,
             ringing: branch.ringing,
             answered: branch.answered,
+            last_packet: branch.streams().filter_map(|stream| stream.activity().last).max(),
             no_media: branch.no_media,
             has_left: branch.has_left(),
             web_fault: None,
@@ -103,6 +106,7 @@ impl CallReport {
             described: created,
             ringing: None,
             answered: None,
+            last_packet: None,
             no_media: None,
             has_left: [false; 2],
             web_fault: None,

@@ -24,7 +24,7 @@ mod request;
 mod server;
 mod worker;
 
-pub use crate::core::call_record::{CallRecord, Party, Unreached, caller_call_id};
+pub use crate::core::call_record::{CallRecord, LOST_REASON, Party, Unreached, caller_call_id};
 pub use crate::core::config::Config;
 pub use crate::core::flow::{Connection, Flow};
 pub use crate::core::joined_calls::JoinedCalls;

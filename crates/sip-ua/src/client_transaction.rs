@@ -169,6 +169,16 @@ impl Client {
         }
     }
 
+    /// Drops the text of a request that is not sent again: its transaction only waits for
+    /// retransmissions of the final response.
+    pub(crate) fn drop_request(&mut self) {
+        let State::Sent(sent) = &mut self.state else { return };
+        if sent.only_waits() {
+            (sent.bytes, self.draft.body, self.draft.lines) = Default::default();
+            (self.authorization, self.cancel_lines) = Default::default();
+        }
+    }
+
     fn next_timer(&self) -> Option<Instant> {
         match &self.state {
             State::Locating(_) => None,

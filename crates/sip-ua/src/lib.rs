@@ -48,7 +48,7 @@ mod way;
 
 pub use agent::Agent;
 pub use back_to_back::Placement;
-pub use call::{CallError, CallState, PassedRequest};
+pub use call::{CallError, CallState, LOST_REASON, PassedRequest};
 pub use config::{Account, AccountError, AccountId, Config, Password, Reliable};
 pub use envelope::Envelope;
 pub use event::{

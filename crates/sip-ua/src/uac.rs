@@ -304,6 +304,8 @@ impl Core {
         let method = self.clients.method_of(id)?;
         if action.ended {
             self.clients.remove(id);
+        } else if let Some(client) = self.clients.all.get_mut(id) {
+            client.drop_request();
         }
         Some(RequestResult { owner, id, method, flow: Some(flow), outcome: Ok(response) })
     }
@@ -478,11 +480,13 @@ impl Core {
         match &mut client.state {
             State::Sent(sent) if client.draft.method == Method::Invite => {
                 sent.given_up = Some(until);
+                let flow = Some(sent.chosen_flow());
+                client.drop_request();
                 Some(RequestResult {
                     owner: client.owner,
                     id,
                     method: Method::Invite,
-                    flow: Some(sent.chosen_flow()),
+                    flow,
                     outcome: Err(Failure::TimedOut),
                 })
             }

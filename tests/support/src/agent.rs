@@ -460,13 +460,20 @@ impl Agent {
     }
 
     /// Receives the next message, if one arrives soon.
-    fn receive(&mut self) {
+    /// Reads all messages that have arrived, so that later ones find room in the socket.
+    pub fn read_all(&mut self) {
+        while self.receive() {}
+    }
+
+    /// Reads a message. Returns false if none arrives soon.
+    fn receive(&mut self) -> bool {
         let mut bytes = [0; 65_536];
-        let Ok((size, source)) = self.socket.recv_from(&mut bytes) else { return };
+        let Ok((size, source)) = self.socket.recv_from(&mut bytes) else { return false };
         let bytes = bytes[..size].to_vec();
         let is_new = self.seen.insert(bytes.clone());
         let messages = if is_new { &mut self.waiting } else { &mut self.repeated };
         messages.push(Received { bytes, source });
+        true
     }
 
     fn transmit(&self, bytes: &[u8], to: SocketAddr) {

@@ -280,6 +280,7 @@ fn read_media(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("ports", &mut media.ports, word(values::ports));
     section.read_some("max_calls", &mut media.max_calls, at_least(1));
     section.read("max_calls_per_source", &mut media.limits.calls_of_owner, at_least(1));
+    section.read_some("ng_max_calls", &mut media.ng_max_calls, at_least(1));
     let bandwidth = &mut media.limits.bandwidth;
     section.read("max_bandwidth", &mut bandwidth.all, values::bandwidth);
     section.read("max_bandwidth_per_source", &mut bandwidth.owner, values::bandwidth);
@@ -293,14 +294,17 @@ fn read_media(section: &mut Section<'_, '_>, settings: &mut Settings) {
     if let Some(timeout) = timeout {
         media.limits.inactivity = std::time::Duration::from_micros(timeout.as_micros());
     }
-    let (calls, most) = (media.max_calls.unwrap_or_default(), media.limits(media.ports.pairs()));
-    section.check(calls <= most.calls, &["max_calls", "ports"], || {
-        format!(
-            "max_calls ({calls}) needs {} ports, more than those of ports ({})",
-            calls.saturating_mul(PORTS_PER_STREAM),
-            media.ports
-        )
-    });
+    let most = media.ports.pairs() * 2 / PORTS_PER_STREAM;
+    for (key, calls) in [("max_calls", media.max_calls), ("ng_max_calls", media.ng_max_calls)] {
+        let calls = calls.unwrap_or_default();
+        section.check(calls <= most, &[key, "ports"], || {
+            format!(
+                "{key} ({calls}) needs {} ports, more than those of ports ({})",
+                calls.saturating_mul(PORTS_PER_STREAM),
+                media.ports
+            )
+        });
+    }
     let ng = &mut media.ng;
     section.read_some("ng", &mut ng.listen, word(ng::listen));
     section.read_whole("ng_clients", &mut ng.clients, networks());

@@ -46,7 +46,8 @@ fn the_reference_shows_every_key_with_its_default() {
     assert_eq!(settings.tls.certificates.drain(..).count(), 1, "{machine}");
     let acme = settings.tls.acme.take().unwrap();
     assert_eq!((&*acme.directory, acme.domains.len()), (LETS_ENCRYPT, 1), "{machine}");
-    assert_eq!(settings.media.max_calls.take(), Some(settings.media.max_calls()), "{machine}");
+    let calls = [settings.media.ng_max_calls.take(), settings.media.max_calls.take()];
+    assert_eq!(calls, [Some(settings.media.max_calls()); 2], "{machine}");
     assert_eq!(settings.max_connections.take(), Some(settings.max_connections()), "{machine}");
     let ng = std::mem::take(&mut settings.media.ng);
     assert!(ng.listen.is_some() && ng.clients.len() == 1 && ng.interfaces.is_empty(), "{machine}");
@@ -122,6 +123,7 @@ fn every_kind_of_value_is_read() {
         ports = "30000-30999"
         max_calls = 200
         max_calls_per_source = 20
+        ng_max_calls = 240
         transcode = ["PCMA", "opus"]
         max_transcoded = 30
         max_transcoded_per_source = 0
@@ -344,6 +346,7 @@ fn ports_of_media_are_a_range_with_room_for_the_calls() {
         "[media]\nports = \"20000-20099\"\nmax_calls = 26\n",
         "3:13: max_calls (26) needs 104 ports, more than those of ports (20000-20099)",
     );
+    refused("[media]\nng_max_calls = 2501\n", "2:16: ng_max_calls (2501) needs 10004 ports,");
     refused("[media]\nmax_calls = 2501\n", "2:13: max_calls (2501) needs 10004 ports, more than");
     refused("[media]\nng = \"127.0.0.1:2223\"\n", "2:6: ng needs ng_clients, the addresses of");
     refused("[media]\nng = \"0.0.0.0:2223\"\n", "2:6: ng: `0.0.0.0:2223` is no address with");

@@ -206,7 +206,7 @@ impl Desk for Running {
         let conversions_refused = self.hub.relay.as_deref().map_or(0, Relay::conversions_refused);
         let own = self.hub.relay.as_deref().map(Relay::refusals);
         let refusals: Vec<_> =
-            own.into_iter().chain(self.hub.ng.as_deref().map(Ng::refusals)).collect();
+            own.iter().copied().chain(self.hub.ng.as_deref().map(Ng::refusals)).collect();
         let refused = |of: fn(&Refusals) -> u64| refusals.iter().map(of).sum();
         let without_media = self.hub.relay.as_deref().map_or(0, Relay::without_media);
         let status = Status {
@@ -240,7 +240,7 @@ impl Desk for Running {
                     ("unsent-media", self.hub.media.as_ref().map_or(0, Media::unsent)),
                     ("calls-without-media", without_media),
                     ("transcoding-limit", conversions_refused),
-                    ("relay-calls-limit", refused(|it| it.calls)),
+                    ("relay-calls-limit", own.as_ref().map_or(0, |it| it.calls)),
                     ("relay-source-limit", refused(|it| it.calls_of_owner)),
                     ("relay-ports-limit", refused(|it| it.ports)),
                     ("relay-bandwidth-limit", refused(|it| it.bandwidth)),

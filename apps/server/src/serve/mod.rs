@@ -306,7 +306,8 @@ fn open_relays(settings: &Settings, shares: &Shares) -> Result<Relays, Failure> 
         Relaying::Off => None,
         Relaying::Needed | Relaying::All => Some(Arc::new(Relay::new(host.clone(), limits))),
     };
-    let ng = Ng::open(&media.ng, host.clone(), limits)?;
+    let ng_limits = relay::Limits { calls: media.ng_limits(pairs).calls, ..limits };
+    let ng = Ng::open(&media.ng, host.clone(), ng_limits)?;
     Ok(Relays { media: Some(host), relay, ng })
 }
 

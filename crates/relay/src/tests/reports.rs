@@ -53,6 +53,22 @@ fn a_call_with_a_packet_on_hold_or_of_few_seconds_is_not_marked() {
 }
 
 #[test]
+fn the_last_packet_of_either_end_is_reported() {
+    let rig = answered("");
+    let last = || rig.relay.reports()[0].last_packet;
+    assert_eq!(last(), None);
+    for (side, from, second) in [(Side::Callee, THERE, 7), (Side::Caller, HERE, 9)] {
+        rig.now.set(seconds(second));
+        rig.send(side, from, &rtp(1)).unwrap();
+        assert_eq!(last(), Some(seconds(second)));
+    }
+    // A refused packet is no sign of an end.
+    rig.now.set(seconds(11));
+    rig.send(Side::Caller, "192.0.2.66:4000", &rtp(2)).unwrap_err();
+    assert_eq!(last(), Some(seconds(9)));
+}
+
+#[test]
 fn nothing_is_reported_that_was_not_measured() {
     let rig = answered("");
     let [caller, callee] = rig.relay.reports()[0].streams[0].clone();

@@ -8,8 +8,13 @@ use sip::{Instant, Message, StartLine};
 /// The label of an end at an internal flow. The Call-ID of the other leg follows it.
 pub(crate) const INTERNAL: &str = "internal flow ";
 
+/// The Reason of a BYE of the owner's B2BUA to an end that does not answer its check. The B2BUA
+/// does not pass this Reason from one leg to the other.
+pub const LOST_REASON: &str = "SIP;cause=408;text=\"No response\"";
+
 /// The Reason of a call that had no packets, of one that was not answered, of one that a browser
-/// does not consent to any more or has no keys for, and of one that an end has left by an RTCP BYE (ITU-T Q.850: normal call clearing).
+/// does not consent to any more or has no keys for, and of one that an end has left by an RTCP BYE
+/// (ITU-T Q.850: normal call clearing).
 const NO_MEDIA: &str = "SIP;cause=408;text=\"No media\"";
 const NO_ANSWER: &str = "SIP;cause=408;text=\"No answer\"";
 const NO_CONSENT: &str = "SIP;cause=408;text=\"No consent\"";

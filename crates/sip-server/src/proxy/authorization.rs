@@ -170,8 +170,7 @@ fn is_within_rate<R: RawMutex>(
         return true;
     }
     let limits = &env.settings.config.limits;
-    let ends = matches!(head.method, Method::Bye | Method::Ack);
-    let admitted = tables.dialogs.admit(&dialogs::id_of(head), ends, env.now)
+    let admitted = tables.dialogs.admit(&dialogs::id_of(head), head.method, env.now)
         && shared.admission.admit_within_dialogs(*account, env.now, limits);
     if !admitted {
         env.counters.rate_limited.add();

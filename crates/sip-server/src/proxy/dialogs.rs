@@ -12,10 +12,10 @@ use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
 #[cfg(test)]
 use sip::Duration;
-use sip::Instant;
 use sip::dialog::DialogId;
 use sip::header::NameAddr;
 use sip::message::RequestHead;
+use sip::{Instant, Method};
 
 const SHARDS: usize = 16;
 
@@ -181,11 +181,16 @@ impl<R: RawMutex> Dialogs<R> {
         find(&shard.young).or_else(|| find(&shard.old)).unwrap_or_default()
     }
 
-    /// True if the rate of the dialog allows one more request to the end. A request that ends the
-    /// dialog has its own rate, so that other requests cannot block it. The tag of the sender is
-    /// not part of the key, because it is not always known.
-    pub(crate) fn admit(&self, id: &DialogId<'_>, ends: bool, now: Instant) -> bool {
-        self.rates.take(&[id.call_id, id.local_tag, &[ends.into()]], now, RATE, BURST)
+    /// True if the rate of the dialog allows one more request with this method to the end. BYE and
+    /// ACK have a rate of their own each, so that other requests cannot block them. The tag of the
+    /// sender is not part of the key, because it is not always known.
+    pub(crate) fn admit(&self, id: &DialogId<'_>, method: Method<'_>, now: Instant) -> bool {
+        let kind = match method {
+            Method::Bye => 1,
+            Method::Ack => 2,
+            _ => 0,
+        };
+        self.rates.take(&[id.call_id, id.local_tag, &[kind]], now, RATE, BURST)
     }
 
     /// Records a target refresh request `cseq` of the end from `place`. `answerer` is the place of
@@ -336,10 +341,12 @@ mod tests {
     #[test]
     fn requests_within_a_dialog_have_a_rate() {
         let dialogs = dialogs();
-        let admit = |id: &DialogId<'_>, seconds| dialogs.admit(id, false, at(seconds));
+        let admit = |id: &DialogId<'_>, seconds| dialogs.admit(id, Method::Info, at(seconds));
         assert!((0..BURST).all(|_| admit(&ALICE, 0)));
         assert!(!admit(&DialogId { remote_tag: b"carol", ..ALICE }, 0), "another sender");
-        assert!(dialogs.admit(&ALICE, true, at(0)), "what ends it");
+        assert!((0..BURST).all(|_| dialogs.admit(&ALICE, Method::Ack, at(0))));
+        assert!(!dialogs.admit(&ALICE, Method::Ack, at(0)));
+        assert!(dialogs.admit(&ALICE, Method::Bye, at(0)), "BYE after INFO and ACK");
         assert!(admit(&BOB, 0), "the other end");
         assert!(admit(&DialogId { call_id: b"other", ..ALICE }, 0));
         assert!((0..RATE).all(|_| admit(&ALICE, 1)));

@@ -3,7 +3,7 @@
 
 use super::media::{label_of, uri_of};
 use super::via_branch::Said;
-use crate::core::call_record::{CallRecord, Party, Unreached, cut};
+use crate::core::call_record::{CallRecord, LOST_REASON, Party, Unreached, caller_call_id, cut};
 use crate::core::config::{Joining, Mode, Relaying};
 use crate::core::event::Env;
 use crate::core::flow::Flow;
@@ -212,7 +212,10 @@ pub(super) fn end_dialog(
     let ended = relay.end_dialog(said.call_id, [said.from_tag, said.to_tag], now);
     if let Some(report) = ended.filter(|report| report.is_last) {
         let is_by_caller = *report.caller_tag == *said.from_tag;
-        let by = if is_by_caller { Party::Caller } else { Party::Callee };
+        let is_lost = is_by_caller
+            && reason == Some(LOST_REASON.as_bytes())
+            && caller_call_id(&report).is_some();
+        let by = if is_by_caller && !is_lost { Party::Caller } else { Party::Callee };
         let record = CallRecord::new(report, by, env.now, env.clock_offset).with_reason(reason);
         env.out.events.push(Event::CallEnded(Box::new(record)));
     }

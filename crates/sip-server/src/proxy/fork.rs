@@ -219,7 +219,8 @@ impl Sent {
         let is_ack = self.message.starts_with(b"ACK ");
         if !is_ack {
             let Ok(forwarded) = Message::parse(&self.message) else { return };
-            let mut ack = Vec::with_capacity(self.message.len());
+            // Without the body the ACK is much shorter than the request.
+            let mut ack = Vec::new();
             forwarded.write_ack(response, &mut ack);
             self.message = ack;
         }

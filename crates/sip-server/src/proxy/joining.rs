@@ -88,8 +88,12 @@ pub(super) fn divert(
 }
 
 /// Records that the callee of the new call `request` has answered the B2BUA after it had refused
-/// the offer of the caller, if `target` is the B2BUA.
+/// the offer of the caller, if `target` is the B2BUA. A call without such a refusal, since one was
+/// remembered, renews nothing: the callee gets the offer of the caller at times.
 pub(super) fn note_answer(request: &Message<'_>, target: &Target, plan: &Plan, env: &Env<'_>) {
+    if target.detour.as_ref().is_none_or(|detour| detour.instead_of.is_some()) {
+        return;
+    }
     if let Some(offer) = declined(request, target, plan, env) {
         env.declined.note(offer, env.now);
     }
@@ -122,7 +126,9 @@ fn declined(
 }
 
 /// The offer in `request` of the `sender` on `flow` to the target `only`. Other callers have other
-/// offers, since a callee may refuse something else in theirs.
+/// offers, since a callee may refuse something else in theirs. `None` for an offer that the B2BUA
+/// replaces by one in clear, if the sender is not proved: another one could have it refused in the
+/// name of the sender, by keys that are malformed.
 fn offer_to(
     only: Chosen,
     request: &Message<'_>,
@@ -130,6 +136,9 @@ fn offer_to(
     sender: Identity,
     env: &Env<'_>,
 ) -> Option<DeclinedOffer> {
+    if sender == Identity::NONE && other_keys(request, env) == Some(Keying::Clear) {
+        return None;
+    }
     let shape = shape_of(request.session_description()?);
     let (sender, only) = (sender.bits().to_le_bytes(), only.bits().to_le_bytes());
     let parts = [&sender[..], uri_of(request, HeaderName::From), &only, &shape];

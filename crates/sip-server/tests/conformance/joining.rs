@@ -6,20 +6,20 @@ use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config
 use barebell_sip_server::config::Joining;
 use barebell_sip_server::relay::{Calls, Codec};
 use barebell_sip_server::{Config, Flow};
-use barebell_sip_server::{Event, JoinedCalls};
+use barebell_sip_server::{Event, JoinedCalls, Party};
 use sip::{Duration, HeaderName};
 use std::sync::Arc;
 
 /// The second phone of bob.
-const OTHER: &str = "198.51.100.21:5060";
+pub(crate) const OTHER: &str = "198.51.100.21:5060";
 
-fn joining(joining: Joining) -> (Rig, Arc<dyn Calls>) {
+pub(crate) fn joining(joining: Joining) -> (Rig, Arc<dyn Calls>) {
     let config = Config { joining, ..closed_config() };
     server(config, &format!("<sip:bob@{BOB}>"))
 }
 
 /// The INVITE that the B2BUA sends for `first`, which it has received.
-fn second_leg(first: &Sent) -> Draft {
+pub(crate) fn second_leg(first: &Sent) -> Draft {
     let text = body(first);
     let from = first.value(HeaderName::From).replace("tag=", "tag=second-");
     let routes = first.values(HeaderName::Route);
@@ -61,7 +61,13 @@ fn back(invite: &Sent, method: &str, uri: &str, tag: &str) -> Draft {
 }
 
 /// Answers `invite` with `status`, a session description and its Record-Route.
-fn describe(rig: &mut Rig, invite: &Sent, status: u16, tag: &str, contact: &str) -> Reaction {
+pub(crate) fn describe(
+    rig: &mut Rig,
+    invite: &Sent,
+    status: u16,
+    tag: &str,
+    contact: &str,
+) -> Reaction {
     let routes: String = invite
         .values(HeaderName::RecordRoute)
         .iter()
@@ -79,7 +85,7 @@ fn is_invite(sent: &&Sent) -> bool {
     sent.value(HeaderName::CSeq).ends_with("INVITE") && sent.status() == 0
 }
 
-fn invites(reaction: &Reaction) -> Vec<Sent> {
+pub(crate) fn invites(reaction: &Reaction) -> Vec<Sent> {
     reaction.requests().filter(is_invite).cloned().collect()
 }
 
@@ -429,6 +435,27 @@ fn a_limit_of_the_b2bua_is_one_of_this_server() {
     assert_eq!(refused.value(HeaderName::RetryAfter), "5");
 }
 
+/// The B2BUA ends the second leg of a call in which the callee has vanished, or the caller.
+#[test]
+fn the_record_of_a_call_that_the_check_ends_names_the_party_that_is_gone() {
+    for (reason, by) in [
+        (Some("SIP;cause=408;text=\"No response\""), Party::Callee),
+        (Some("SIP;cause=408"), Party::Caller),
+        (None, Party::Caller),
+    ] {
+        let (mut rig, _) = joining(Joining::All);
+        let first = first_leg(&mut rig, "alice", "sip:bob@example.com");
+        let second = rig.send(&first.flow, &second_leg(&first)).forwarded().clone();
+        let answered = describe(&mut rig, &second, 200, "bob", &format!("sip:bob@{BOB}"));
+        let bye = within(answered.response(), "BYE", &format!("sip:bob@{BOB}"));
+        let bye = reason.into_iter().fold(bye, |bye, reason| bye.and("Reason", reason));
+        let bye = rig.send(&first.flow, &bye).forwarded().clone();
+        let ended = rig.receive(&bye.flow, &bye.answer(200, "", ""));
+        let is_record = |event: &Event| matches!(event, Event::CallEnded(it) if it.ended_by == by);
+        assert!(ended.events.iter().any(is_record), "{reason:?}: {:?}", ended.events);
+    }
+}
+
 /// A B2BUA with a leg that Replaces names as `leg`, with bob at the other end, and one that is
 /// named `abroad`.
 struct Legs;
@@ -445,7 +472,7 @@ impl JoinedCalls for Legs {
 }
 
 /// A contact of the B2BUA.
-const CONTACT: &str = "sip:call@203.0.113.1:5060";
+pub(crate) const CONTACT: &str = "sip:call@203.0.113.1:5060";
 const ABROAD: &str = "sip:y@192.0.2.5";
 
 /// A server that sends calls through its B2BUA only if that is needed, and a call of alice to `uri`
@@ -516,83 +543,4 @@ fn a_stranger_replaces_no_call_that_it_may_not_make() {
     assert_eq!(first.request_uri(), "sip:bob@example.com");
     let abroad = second_leg(&first).with_uri(ABROAD);
     assert_eq!(rig.send(&first.flow, &abroad).status(), 403);
-}
-
-/// Alice calls bob. His first phone refuses her offer, and answers that of the B2BUA. Returns the
-/// INVITE to the B2BUA.
-fn answered_after_refusal(rig: &mut Rig, draft: &Draft) -> Sent {
-    let branches = invites(&rig.send_as("alice", &udp(ALICE), draft));
-    let direct = branches.iter().find(|sent| sent.flow == udp(BOB)).expect("an INVITE to bob");
-    let reaction = rig.receive(&direct.flow, &direct.answer(488, "bob", ""));
-    let [first] = &invites(&reaction)[..] else { panic!("{reaction:?}") };
-    describe(rig, first, 200, "b2bua", CONTACT);
-    first.clone()
-}
-
-/// The flows of the INVITEs for a call.
-fn flows(reaction: &Reaction) -> Vec<Flow> {
-    invites(reaction).iter().map(|sent| sent.flow).collect()
-}
-
-#[test]
-fn a_call_that_was_refused_before_goes_through_the_b2bua_at_once() {
-    let (mut rig, _) = joining(Joining::Needed);
-    rig.register("bob", &udp(OTHER), &format!("<sip:bob@{OTHER}>"));
-    let draft = offer("198.51.100.10");
-    let route = answered_after_refusal(&mut rig, &draft).value(HeaderName::Route);
-    assert!(route.contains(";keys=other"), "{route}");
-    assert_eq!(rig.count("b2bua-at-once"), 0);
-    // The offer differs in its port.
-    let again = draft.next().with("Call-ID", "again");
-    let again = again.with_body(&sdp("198.51.100.10").replace("m=audio 4", "m=audio 5"));
-    let reaction = rig.send_as("alice", &udp(ALICE), &again);
-    let internal = udp(ALICE).internal();
-    assert_eq!(flows(&reaction), [udp(OTHER), internal], "the other phone gets the offer");
-    assert_eq!(rig.count("b2bua-at-once"), 1);
-    let first = invites(&reaction).remove(1);
-    let second = rig.send(&first.flow, &second_leg(&first)).forwarded().clone();
-    assert_eq!(second.flow, udp(BOB));
-    assert!(body(&second).contains(" RTP/SAVP 0\r\n"), "{}", body(&second));
-    // The phone may have changed since: it refuses the offer of the B2BUA.
-    let reaction = rig.receive(&first.flow, &first.answer(488, "b2bua", ""));
-    assert_eq!(flows(&reaction), [udp(BOB)]);
-    let direct = invites(&reaction).remove(0);
-    assert_eq!(answer(&mut rig, &direct, 200).status(), 200);
-    let third = draft.next().with("Call-ID", "third");
-    assert_eq!(flows(&rig.send_as("alice", &udp(ALICE), &third)), [udp(OTHER), udp(BOB)]);
-}
-
-/// A refusal that one caller gets tells nothing about the calls of another one, about another offer
-/// or about later.
-#[test]
-fn a_refusal_counts_for_the_same_caller_and_offer_only_and_ends() {
-    let (mut rig, _) = joining(Joining::Needed);
-    let draft = offer("198.51.100.10");
-    answered_after_refusal(&mut rig, &draft);
-    let new = |id: &str| draft.next().with("Call-ID", id);
-    let internal = udp(ALICE).internal();
-    assert_eq!(flows(&rig.send_as("alice", &udp(ALICE), &new("a"))), [internal]);
-    // Another user at the same host, the same user elsewhere, a stranger.
-    let carol = new("b").with("From", "<sip:carol@example.com>;tag=c");
-    assert_eq!(flows(&rig.send_as("carol", &udp(ALICE), &carol)), [udp(BOB)]);
-    assert_eq!(flows(&rig.send_as("alice", &udp(STRANGER), &new("c"))), [udp(BOB)]);
-    let strange = new("d").with("From", "<sip:x@foreign.example>;tag=x");
-    assert_eq!(flows(&rig.send(&udp(ALICE), &strange)), [udp(BOB)]);
-    let gsm = new("e").with_body(&sdp("198.51.100.10").replace("RTP/AVP 0", "RTP/AVP 3"));
-    assert_eq!(flows(&rig.send_as("alice", &udp(ALICE), &gsm)), [udp(BOB)]);
-    rig.wait(Duration::from_secs(600));
-    assert_eq!(flows(&rig.send_as("alice", &udp(ALICE), &new("f"))), [udp(BOB)]);
-}
-
-/// Only a callee that takes the offer of the B2BUA needs it.
-#[test]
-fn a_refusal_of_both_offers_is_not_remembered() {
-    let (mut rig, _) = joining(Joining::Needed);
-    let draft = offer("198.51.100.10");
-    let direct = rig.send_as("alice", &udp(ALICE), &draft).forwarded().clone();
-    let reaction = rig.receive(&direct.flow, &direct.answer(488, "bob", ""));
-    let first = invites(&reaction).remove(0);
-    rig.receive(&first.flow, &first.answer(488, "b2bua", ""));
-    let again = draft.next().with("Call-ID", "again");
-    assert_eq!(flows(&rig.send_as("alice", &udp(ALICE), &again)), [udp(BOB)]);
 }

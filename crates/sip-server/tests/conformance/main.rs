@@ -1,6 +1,7 @@
 //! Conformance to the RFCs: one message in, the resulting messages out.
 
 mod corpora;
+mod declined;
 mod dialog;
 mod digest;
 mod document;

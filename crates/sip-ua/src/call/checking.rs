@@ -17,8 +17,8 @@ use sip::{Instant, Method};
 /// then it may connect again.
 const MAX_ABSENT: u32 = 3;
 
-/// The Reason of the BYE.
-const LOST: &[u8] = b"Reason: SIP;cause=408;text=\"No response\"\r\n";
+/// The Reason of the BYE to an end that does not answer the check (RFC 3326).
+pub const LOST_REASON: &str = "SIP;cause=408;text=\"No response\"";
 
 /// Returns true for a response by which a server tells that the other end cannot be reached.
 const fn is_absent(status: u16) -> bool {
@@ -92,7 +92,8 @@ impl Call {
 
     /// Ends the call, whose other end is gone.
     fn end_lost(&mut self, core: &mut Core, failure: Failure, now: Instant) {
-        self.send_bye_quietly(core, LOST, now);
+        let lines = ["Reason: ", LOST_REASON, "\r\n"].concat();
+        self.send_bye_quietly(core, lines.as_bytes(), now);
         self.state = State::Over;
         core.tell(Event::Ended { call: self.id, end: End::Failed(failure) });
     }

@@ -29,6 +29,7 @@ mod timer;
 mod transfer;
 
 pub(crate) use ack::{SentAck, refuse_answer};
+pub use checking::LOST_REASON;
 pub use error::{CallError, CallState};
 pub use passed::PassedRequest;
 pub(crate) use reliable::Progress;

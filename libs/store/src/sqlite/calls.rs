@@ -16,7 +16,9 @@ impl CallRecords for Sqlite {
         let mut put = || {
             let transaction = database.transaction()?;
             calls.iter().try_for_each(|call| insert(&transaction, call))?;
-            transaction.commit()
+            transaction.commit()?;
+            // The cache would keep the pages of records, which are not read again, up to its limit.
+            database.execute_batch("PRAGMA shrink_memory")
         };
         put().map_err(to("store records of calls"))
     }

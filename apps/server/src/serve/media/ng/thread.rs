@@ -96,6 +96,7 @@ impl Ng {
             ("ng-repeated", repeated),
             ("ng-refused", refused),
             ("ng-dropped", dropped),
+            ("ng-calls-limit", &self.relay.refusals().calls),
             (
                 "ng-ignored-flags",
                 &(flags.iter().map(|(_, count)| count).sum::<u64>() + flags.others()),
