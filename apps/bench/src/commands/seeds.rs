@@ -6,6 +6,7 @@ mod page;
 use super::error::CommandError;
 use crate::cli::seeds::SeedsArgs;
 use crate::console::{complain, print};
+use crate::lifetime::ends_with_this_program;
 use crate::seeds::ours::{Found, Results};
 use crate::seeds::part::{Job, Part, Scope, Work};
 use crate::seeds::softphone::{Installed, Kind};
@@ -263,7 +264,8 @@ fn run(
     let errors = output.try_clone().map_err(|error| wrong(&log, error))?;
     command.arg("-o").arg(file).arg("-o").arg(file.with_extension("html"));
     command.stdout(output).stderr(errors);
-    let child = command.spawn().map_err(|error| wrong(&program, error))?;
+    let child = ends_with_this_program(&mut command, Signal::SIGTERM).spawn();
+    let child = child.map_err(|error| wrong(&program, error))?;
     let status = wait(child, ending, clock).map_err(|error| wrong(&program, error))?;
     if !file.is_file() {
         let printed = fs::read_to_string(&log).unwrap_or_default();

@@ -1,5 +1,7 @@
 //! Softphones as programs that call and answer by themselves: their command lines and settings.
 
+use crate::lifetime::ends_with_this_program;
+use nix::sys::signal::Signal;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -132,7 +134,7 @@ pub(crate) struct Softphone<'a> {
     pub(crate) records: bool,
 }
 
-/// A running phone. Dropping it ends it.
+/// A running phone. Dropping it ends it; it ends with the thread that has started it, too.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
@@ -153,7 +155,8 @@ impl Running {
     pub(crate) fn start(mut command: Command, folder: &Path, lines: &str) -> io::Result<Self> {
         let output = File::create(folder.join(OUTPUT))?;
         let errors = output.try_clone()?;
-        let mut child = command.stdin(Stdio::piped()).stdout(output).stderr(errors).spawn()?;
+        command.stdin(Stdio::piped()).stdout(output).stderr(errors);
+        let mut child = ends_with_this_program(&mut command, Signal::SIGKILL).spawn()?;
         let input = child.stdin.take();
         let mut running = Self { child, input };
         running.say(lines).map(|()| running)
