@@ -126,13 +126,13 @@ fn installed<'a>(
 /// Returns the installed phones; the others go to `absent`.
 fn installed_phones(absent: &mut Vec<String>) -> Installed {
     let find = |kind: Kind| {
-        let (program, package) = kind.program();
-        let found = sut::find(program);
+        let (programs, packages) = kind.programs();
+        let found: Option<Vec<PathBuf>> = programs.iter().map(|name| sut::find(name)).collect();
         if found.is_none() {
-            let how = package.map(|name| format!(" (Debian: {name})")).unwrap_or_default();
+            let how = packages.map(|names| format!(" (Debian: {names})")).unwrap_or_default();
             absent.push(format!("without {}, which is not installed{how}", kind.name()));
         }
-        Some((kind, found?))
+        Some((kind, found?.swap_remove(0)))
     };
     Installed(Kind::ALL.into_iter().filter_map(find).collect())
 }

@@ -11,3 +11,4 @@ pub(crate) mod softphone;
 pub(crate) mod source;
 mod sources_page;
 pub(crate) mod srtp_steps;
+mod twinkle;

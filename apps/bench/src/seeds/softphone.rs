@@ -1,5 +1,6 @@
 //! Softphones as programs that call and answer by themselves: their command lines and settings.
 
+use super::twinkle;
 use crate::lifetime::ends_with_this_program;
 use nix::sys::signal::Signal;
 use std::fs::{self, File};
@@ -28,10 +29,13 @@ pub(crate) enum Kind {
     Barebell,
     Baresip,
     Linphone,
+    /// Without an account only.
+    Twinkle,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Barebell, Self::Baresip, Self::Linphone];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Barebell, Self::Baresip, Self::Linphone, Self::Twinkle];
 
     /// The name in records and figures.
     pub(crate) const fn name(self) -> &'static str {
@@ -39,15 +43,20 @@ impl Kind {
             Self::Barebell => "barebell-phone",
             Self::Baresip => "baresip",
             Self::Linphone => "linphone",
+            Self::Twinkle => "Twinkle",
         }
     }
 
-    /// The name of the program, and the Debian package of others.
-    pub(crate) const fn program(self) -> (&'static str, Option<&'static str>) {
+    /// The names of the needed programs, its own first, and the Debian packages of others.
+    pub(crate) const fn programs(self) -> (&'static [&'static str], Option<&'static str>) {
         match self {
-            Self::Barebell => ("barebell-phone", None),
-            Self::Baresip => ("baresip", Some("baresip-core")),
-            Self::Linphone => ("linphonec", Some("linphone-cli")),
+            Self::Barebell => (&["barebell-phone"], None),
+            Self::Baresip => (&["baresip"], Some("baresip-core")),
+            Self::Linphone => (&["linphonec"], Some("linphone-cli")),
+            Self::Twinkle => (
+                &["twinkle-console", twinkle::SOUND],
+                Some("twinkle-console pulseaudio libasound2-plugins"),
+            ),
         }
     }
 
@@ -57,15 +66,17 @@ impl Kind {
             Self::Barebell => " is registered for ",
             Self::Baresip => "200 OK",
             Self::Linphone => "LinphoneRegistrationOk",
+            Self::Twinkle => ": registration succeeded",
         }
     }
 
-    /// The output after the answer to a call.
+    /// The output of a callee, or of all but Twinkle, after the answer to a call.
     pub(crate) const fn established(self) -> &'static str {
         match self {
             Self::Barebell => "in a call with ",
             Self::Baresip => "Call established: ",
             Self::Linphone => "LinphoneCallConnected",
+            Self::Twinkle => "call established",
         }
     }
 
@@ -82,6 +93,7 @@ impl Kind {
                 let files = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
                 files.filter(|path| path.to_string_lossy().ends_with("-dec.wav")).max()
             }
+            Self::Twinkle => None,
         }
     }
 }
@@ -187,6 +199,7 @@ impl Softphone<'_> {
             Kind::Barebell => (self.barebell(), String::new()),
             Kind::Baresip => (self.baresip()?, String::new()),
             Kind::Linphone => self.linphone()?,
+            Kind::Twinkle => twinkle::prepare(self)?,
         };
         let mut command = match self.namespace {
             Some(name) => {
@@ -199,6 +212,8 @@ impl Softphone<'_> {
         command.args(words).current_dir(self.folder).env("HOME", self.folder);
         // The sound server and the screen of the user are not for the measurement.
         command.env("PULSE_SERVER", "unix:/nonexistent").env_remove("DISPLAY");
+        // Of Twinkle, which names another sound server in its settings.
+        command.env("PULSE_LATENCY_MSEC", "100");
         if let Some(account) = &self.account {
             command.env("BAREBELL_PHONE_PASSWORD", account.password);
         }
