@@ -1,6 +1,5 @@
 //! Children and network namespaces that do not outlive this program, however it ends.
 
-use crate::link::run;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use std::io;
@@ -19,7 +18,7 @@ pub(crate) struct Namespaces {
 }
 
 impl Namespaces {
-    /// Prepares the removal of the namespaces with these names.
+    /// Prepares the removal of the namespaces with these names, which are then added.
     ///
     /// # Errors
     /// The process that removes them does not start.
@@ -34,14 +33,6 @@ impl Namespaces {
             .process_group(0)
             .spawn()?;
         Ok(Self { keeper })
-    }
-
-    /// Adds a namespace with one of the prepared names.
-    ///
-    /// # Errors
-    /// `ip` failed; it needs root.
-    pub(crate) fn add(&self, name: &str) -> io::Result<()> {
-        run(&format!("ip netns add {name}")).map(drop)
     }
 }
 

@@ -37,7 +37,7 @@ impl Link {
         let address = |host| Ipv4Addr::new(198, 18, high, (low & !3) | host);
         let name = format!("barebell-bench-{id}");
         let namespaces = Namespaces::prepare([&*name])?;
-        namespaces.add(&name)?;
+        run(&format!("ip netns add {name}"))?;
         let link = Self { name, near: address(1), far: address(2), bits, _namespaces: namespaces };
         let (near, far) = (format!("bb{id}a"), format!("bb{id}b"));
         let name = &link.name;

@@ -6,6 +6,7 @@ pub(crate) mod ours;
 pub(crate) mod part;
 pub(crate) mod phones;
 pub(crate) mod profile;
+mod running;
 mod runs;
 pub(crate) mod softphone;
 pub(crate) mod source;

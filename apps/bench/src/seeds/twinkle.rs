@@ -1,8 +1,9 @@
 //! Twinkle's settings, and the sound server that it needs: it has no audio from files.
 
-use super::softphone::{Running, Softphone};
+use super::running::Running;
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -56,13 +57,18 @@ impl Sound {
     }
 }
 
-/// Writes the settings of a phone, which uses the sound server beside its folder. Returns its
-/// arguments, and the commands on its standard input.
+/// Writes the settings of a phone in `folder`, which uses the sound server beside it: its SIP
+/// address and first RTP port, its user, and the URI that it calls. Returns its arguments, and the
+/// commands on its standard input.
 ///
 /// # Errors
 /// A file cannot be written.
-pub(super) fn prepare(phone: &Softphone<'_>) -> io::Result<(Vec<String>, String)> {
-    let Softphone { folder, address, rtp, user, .. } = *phone;
+pub(super) fn prepare(
+    folder: &Path,
+    (address, rtp): (SocketAddr, u16),
+    user: &str,
+    calls: Option<&str>,
+) -> io::Result<(Vec<String>, String)> {
     let socket = socket(folder.parent().unwrap_or(folder));
     let device = |name: &str, device: &str| {
         let socket = socket.display();
@@ -89,7 +95,7 @@ pub(super) fn prepare(phone: &Softphone<'_>) -> io::Result<(Vec<String>, String)
     fs::write(folder.join(".asoundrc"), devices)?;
     fs::write(settings.join("phone.cfg"), profile)?;
     fs::write(settings.join("twinkle.sys"), system)?;
-    let lines = match phone.calls {
+    let lines = match calls {
         Some(uri) => format!("call {uri}\n"),
         None => "auto_answer -a on\n".to_owned(),
     };

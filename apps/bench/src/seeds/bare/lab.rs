@@ -49,7 +49,7 @@ impl Place {
 #[derive(Debug)]
 pub(super) struct Lab {
     has_nats: bool,
-    namespaces: Namespaces,
+    _namespaces: Namespaces,
 }
 
 impl Lab {
@@ -60,7 +60,7 @@ impl Lab {
     pub(super) fn start(has_nats: bool) -> io::Result<Self> {
         let names = NAMESPACES.map(name);
         let namespaces = Namespaces::prepare(names.iter().map(|name| &**name))?;
-        let lab = Self { has_nats, namespaces };
+        let lab = Self { has_nats, _namespaces: namespaces };
         lab.lan(Place::Lan)?;
         if has_nats {
             lab.lan(Place::Elsewhere)?;
@@ -85,7 +85,7 @@ impl Lab {
 
     fn add(&self, of: &str) -> io::Result<String> {
         let name = name(of);
-        self.namespaces.add(&name)?;
+        run(&format!("ip netns add {name}"))?;
         run(&format!("ip -n {name} link set lo up"))?;
         Ok(name)
     }
