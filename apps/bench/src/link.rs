@@ -1,6 +1,7 @@
 //! A link of known rate between the load and the servers that are started: a pair of virtual
 //! Ethernet interfaces, one of them in a network namespace of its own.
 
+use crate::lifetime::Namespaces;
 use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
@@ -20,6 +21,8 @@ pub(crate) struct Link {
     pub(crate) far: Ipv4Addr,
     /// Bits per second in each direction.
     pub(crate) bits: u64,
+    /// The local interface is removed with its peer.
+    _namespaces: Namespaces,
 }
 
 impl Link {
@@ -33,10 +36,11 @@ impl Link {
         let [.., high, low] = (id << 2).to_be_bytes();
         let address = |host| Ipv4Addr::new(198, 18, high, (low & !3) | host);
         let name = format!("barebell-bench-{id}");
-        let link = Self { name, near: address(1), far: address(2), bits };
+        let namespaces = Namespaces::prepare([&*name])?;
+        run(&format!("ip netns add {name}"))?;
+        let link = Self { name, near: address(1), far: address(2), bits, _namespaces: namespaces };
         let (near, far) = (format!("bb{id}a"), format!("bb{id}b"));
         let name = &link.name;
-        run(&format!("ip netns add {name}"))?;
         run(&format!("ip link add {near} type veth peer name {far} netns {name}"))?;
         let inside = format!("ip netns exec {name} ");
         for (prefix, device, address) in [("", near, link.near), (&inside[..], far, link.far)] {
@@ -86,13 +90,6 @@ impl Link {
             let ended = scope.spawn(enter).join();
             ended.unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
         })
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        // The local interface is removed with its peer.
-        let _ = run(&format!("ip netns delete {}", self.name));
     }
 }
 

@@ -12,6 +12,7 @@ mod cpu;
 mod curve;
 mod encode;
 mod flood;
+mod lifetime;
 mod link;
 mod load;
 mod measure;

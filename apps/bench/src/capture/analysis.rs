@@ -1,5 +1,6 @@
 //! The analysis of a capture.
 
+use super::clocks::{Clock, Transit};
 use super::file::FileFacts;
 use super::packet::PacketCounts;
 use super::registrations::Registrations;
@@ -18,6 +19,11 @@ pub(crate) struct Analysis {
     pub(crate) file: PathBuf,
     /// Properties of the file.
     pub(crate) facts: FileFacts,
+    /// The clocks of joined captures after the first, and the times of datagrams between them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) clocks: Vec<Clock>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) transits: Vec<Transit>,
     /// The earliest packet, in microseconds since the Unix epoch; absent in an empty capture.
     pub(crate) started_us: Option<u64>,
     /// The latest packet.

@@ -42,6 +42,29 @@ pub(crate) struct PacketCounts {
     pub(crate) not_reassembled: u64,
 }
 
+impl PacketCounts {
+    /// Adds the counts of another capture.
+    pub(super) fn add(&mut self, other: &Self) {
+        for (own, new) in [
+            (&mut self.packets, other.packets),
+            (&mut self.cut_off, other.cut_off),
+            (&mut self.not_ip, other.not_ip),
+            (&mut self.other_protocols, other.other_protocols),
+            (&mut self.tunnelled, other.tunnelled),
+            (&mut self.datagrams, other.datagrams),
+            (&mut self.segments, other.segments),
+            (&mut self.fragments, other.fragments),
+            (&mut self.reassembled, other.reassembled),
+            (&mut self.not_reassembled, other.not_reassembled),
+        ] {
+            *own += new;
+        }
+        for (link, count) in &other.unknown_links {
+            *self.unknown_links.entry(*link).or_default() += count;
+        }
+    }
+}
+
 /// The transport payload of a packet.
 #[derive(Debug)]
 pub(super) struct Transported<'a> {
@@ -58,7 +81,7 @@ pub(super) struct Transported<'a> {
 }
 
 impl Transported<'_> {
-    fn into_owned(self) -> Transported<'static> {
+    pub(super) fn into_owned(self) -> Transported<'static> {
         Transported { payload: Cow::Owned(self.payload.into_owned()), ..self }
     }
 }

@@ -1,6 +1,7 @@
 //! The summary of a capture in words and named figures, for every output form.
 
 use super::analysis::Analysis;
+use super::clocks::Transit;
 use super::file::End;
 use super::flow::seconds;
 use crate::record::Histogram;
@@ -65,7 +66,30 @@ impl Analysis {
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
         let counts = counts.map(|(count, what)| format!("{count} {what}"));
-        end.map(str::to_owned).into_iter().chain(counts).collect()
+        let end = end.map(str::to_owned).into_iter();
+        end.chain(self.clocks()).chain(counts).collect()
+    }
+
+    /// Returns the lines about the clocks of joined captures.
+    fn clocks(&self) -> impl Iterator<Item = String> {
+        let ms = |us: f64| us / 1e3;
+        let clocks = self.clocks.iter().map(move |clock| {
+            format!(
+                "clock of {}: {:.3} ms ahead of the first, at most {:.3} ms wrong, by {} datagrams",
+                clock.file.display(),
+                ms(clock.ahead_us),
+                ms(clock.error_us),
+                clock.datagrams
+            )
+        });
+        clocks.chain(self.transits.iter().map(move |Transit { from, to, delay_us }| {
+            format!(
+                "from {from} to {to}: {} datagrams in {:.3} ms on average, {:.3} ms at most",
+                delay_us.count(),
+                ms(delay_us.mean()),
+                ms(delay_us.max() as f64)
+            )
+        }))
     }
 
     /// Returns the delays of registrations and calls, by name.

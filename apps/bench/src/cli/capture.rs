@@ -9,9 +9,13 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CaptureArgs {
     /// Captures, pcap or pcapng, also compressed by gzip; `-` is the standard input. Each is
-    /// analysed separately, since the clocks of two machines differ.
+    /// analysed separately, since the clocks of two machines differ, unless --join is given.
     #[arg(required_unless_present = "interface", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// Analyse the captures of several machines as one, by the clock of the first; the offset of
+    /// another clock comes from datagrams that are in two captures. Each datagram counts once.
+    #[arg(long, conflicts_with = "interface")]
+    pub(crate) join: bool,
     /// Capture from a network interface instead, which needs root; it ends after --duration or by
     /// Ctrl-C.
     #[arg(long, value_name = "NAME", conflicts_with = "files")]

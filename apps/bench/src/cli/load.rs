@@ -163,7 +163,7 @@ pub(crate) struct DetailArgs {
     #[arg(long)]
     pub(crate) stateless: bool,
     /// The transport to servers that are started: udp, tcp, tls, ws or wss
-    #[arg(long, value_name = "TRANSPORT", value_parser = transport, default_value = "udp", conflicts_with = "tcp")]
+    #[arg(long, value_name = "TRANSPORT", value_parser = values::transport, default_value = "udp", conflicts_with = "tcp")]
     pub(crate) over: Transport,
     /// The same as --over tcp
     #[arg(long)]
@@ -198,12 +198,6 @@ pub(crate) struct DetailArgs {
     /// The seed of Poisson arrivals
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-}
-
-/// Returns the transport with this name.
-fn transport(name: &str) -> Result<Transport, String> {
-    let known = Transport::ALL.map(Transport::uri_name).join(", ");
-    Transport::parse(name.as_bytes()).ok_or_else(|| format!("expected one of {known}"))
 }
 
 impl DetailArgs {

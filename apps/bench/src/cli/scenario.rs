@@ -2,7 +2,7 @@
 
 use super::values;
 use crate::target::Target;
-use sip::Duration;
+use sip::{Duration, Transport};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -15,9 +15,28 @@ pub(crate) struct ScenarioArgs {
     /// The scenario file
     #[arg(value_name = "FILE.xml")]
     pub(crate) file: PathBuf,
-    /// The server: HOST:PORT after udp: or tcp:; a domain without a port is resolved by DNS
+    /// The server: HOST:PORT after udp:, tcp:, tls:, ws: or wss:; a domain without a port is
+    /// resolved by DNS
     #[arg(long, value_name = "TARGET")]
     pub(crate) target: Option<Target>,
+    /// Start this server, and take it as the target: barebell, kamailio, a profile.toml; its domain
+    /// is `[remote_host]`
+    #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["target", "to"])]
+    pub(crate) sut: Option<String>,
+    /// The transport to the started server: udp, tcp, tls, ws or wss
+    #[arg(long, value_name = "TRANSPORT", value_parser = values::transport, default_value = "udp")]
+    #[arg(requires = "sut")]
+    pub(crate) over: Transport,
+    /// The started server asks for credentials
+    #[arg(long, requires = "sut")]
+    pub(crate) auth: bool,
+    /// The users of the started server: a file with a name:password on each line [default: 10000
+    /// from user000000:secret000000 on]
+    #[arg(long, value_name = "FILE", requires = "sut")]
+    pub(crate) user_file: Option<PathBuf>,
+    /// Threads or processes of the started server [default: the default of the server]
+    #[arg(long, value_name = "COUNT", requires = "sut")]
+    pub(crate) sut_workers: Option<u16>,
     /// The URI that is called: its user is `[service]`, and its host the target without --target
     #[arg(long, value_name = "URI", value_parser = values::uri)]
     pub(crate) to: Option<String>,
@@ -37,6 +56,11 @@ pub(crate) struct ScenarioArgs {
     /// The limit of simultaneous calls; a call beyond it is not started, and counted
     #[arg(long, short, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
+    /// The number of threads, each with an equal share of the rate, the calls and the lines of files,
+    /// and with global variables and a port of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(conflicts_with_all = ["users", "log", "media"])]
+    pub(crate) workers: u16,
     /// The calls are those of this number of users, each with variables of its own; a user has one
     /// call at a time
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

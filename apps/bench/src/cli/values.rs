@@ -1,7 +1,7 @@
 //! Parsers of command line values.
 
 use crate::load::arrivals::Segment;
-use sip::Duration;
+use sip::{Duration, Transport};
 use std::fmt;
 use std::str::FromStr;
 
@@ -211,6 +211,15 @@ pub(crate) fn uri(text: &str) -> Result<String, String> {
         true => Ok(text.to_owned()),
         false => Err("expected a SIP URI such as sip:service@192.0.2.5:5060".to_owned()),
     }
+}
+
+/// Returns the transport with this name.
+///
+/// # Errors
+/// A message with the known names.
+pub(crate) fn transport(name: &str) -> Result<Transport, String> {
+    let known = Transport::ALL.map(Transport::uri_name).join(", ");
+    Transport::parse(name.as_bytes()).ok_or_else(|| format!("expected one of {known}"))
 }
 
 #[cfg(test)]

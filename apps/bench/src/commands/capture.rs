@@ -1,7 +1,7 @@
 //! `barebell-bench capture`: prints and reports the analysis of captures.
 
 use super::error::CommandError;
-use crate::capture::{Analysis, CaptureError, Reading, Tables, analyse, listen};
+use crate::capture::{Analysis, CaptureError, Reading, Tables, analyse, join, listen};
 use crate::cli::capture::CaptureArgs;
 use crate::report;
 use std::io::{self, Write as _};
@@ -24,8 +24,12 @@ pub(crate) fn run(args: &CaptureArgs, ending: &AtomicBool) -> Result<(), Command
         printer.print(&analysis)?;
         reported.extend(args.output.is_some().then_some(analysis));
     }
-    for file in &args.files {
-        match analyse(file, Reading::new(&args.rtpmap)) {
+    let analyses: Box<dyn Iterator<Item = _>> = match args.join {
+        true => Box::new(std::iter::once_with(|| join(&args.files, Reading::new(&args.rtpmap)))),
+        false => Box::new(args.files.iter().map(|file| analyse(file, Reading::new(&args.rtpmap)))),
+    };
+    for analysis in analyses {
+        match analysis {
             Ok(analysis) => {
                 printer.print(&analysis)?;
                 reported.extend(args.output.is_some().then_some(analysis));

@@ -4,14 +4,18 @@ use super::error::CommandError;
 use crate::cli::scenario::ScenarioArgs;
 use crate::console::{complain, print};
 use crate::report;
-use crate::scenario::{Glance, Outcome, Plan, Scenario, Settings};
+use crate::scenario::{Glance, Plan, Settings, crew};
+use crate::sut::{self, Mode, Running, Wanted};
 use crate::target::Target;
+use crate::users::Users;
 use sip::Transport;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 
 /// The port at which a scenario waits for calls.
 const PORT: u16 = 5060;
+/// The number of users of a started server without a file of them.
+const USERS: usize = 10_000;
 
 /// Runs the scenario. Returns true if there were calls and all of them succeeded.
 ///
@@ -19,17 +23,22 @@ const PORT: u16 = 5060;
 /// [`CommandError`] if the file has a fault, a socket cannot be opened, or a report cannot be
 /// written.
 pub(crate) fn execute(args: &ScenarioArgs, ending: &AtomicBool) -> Result<bool, CommandError> {
-    let scenario = Scenario::open(plan(args)?)?;
-    let is_server = scenario.is_server();
-    if is_server && !args.quiet {
-        complain(format_args!("waiting for calls at {}", scenario.address()));
+    let mut sut = args.sut.as_deref().map(|spec| start(spec, args)).transpose()?;
+    let workers = crew::open(&plan(args, sut.as_ref())?, args.workers.into())?;
+    if let [server] = &workers[..]
+        && server.is_server()
+        && !args.quiet
+    {
+        complain(format_args!("waiting for calls at {}", server.address()));
     }
-    let mut show = |glance: Glance| {
+    let show = |glance: Glance| {
         if !args.quiet {
             complain(line(glance));
         }
     };
-    let outcome = scenario.run(ending, &mut |text| complain(text), &mut show)?;
+    let mut outcome = crew::run(workers, ending, &|text| complain(text), &show)?;
+    let crash = sut.as_mut().and_then(Running::has_ended);
+    outcome.system = sut.map(|sut| sut.system.clone());
     let text = match args.json {
         true => report::scenario_json(&outcome),
         false => outcome.to_string(),
@@ -38,11 +47,30 @@ pub(crate) fn execute(args: &ScenarioArgs, ending: &AtomicBool) -> Result<bool, 
     for path in &args.output {
         report::write_scenario(&outcome, path)?;
     }
-    Ok(is_well(&outcome))
+    match (crash, args.sut.as_ref()) {
+        (Some(reason), Some(sut)) => Err(CommandError::Ended(sut.clone(), reason)),
+        _ => Ok(outcome.is_success()),
+    }
 }
 
-fn is_well(outcome: &Outcome) -> bool {
-    outcome.is_success()
+/// Starts the server of `--sut`.
+fn start(spec: &str, args: &ScenarioArgs) -> Result<Running, CommandError> {
+    let users = match &args.user_file {
+        Some(path) => Users::from_file(path)?,
+        None => Users::from_pattern(Users::DEFAULT_PATTERN, USERS)?,
+    };
+    let wanted = Wanted {
+        mode: Mode::Stateful,
+        authentication: args.auth,
+        users: &users,
+        address: Ipv4Addr::LOCALHOST.into(),
+        transport: args.over,
+        workers: args.sut_workers.map(usize::from),
+        namespace: None,
+        timings: false,
+        retransmits: true,
+    };
+    Ok(sut::start(spec, &wanted)?)
 }
 
 fn line(glance: Glance) -> String {
@@ -53,12 +81,15 @@ fn line(glance: Glance) -> String {
     )
 }
 
-fn plan(args: &ScenarioArgs) -> Result<Plan, CommandError> {
+fn plan(args: &ScenarioArgs, sut: Option<&Running>) -> Result<Plan, CommandError> {
     let usage = |text: String| CommandError::Usage(text);
     let called = args.to.as_deref().map(Target::of_uri);
-    let target = match (&args.target, called) {
+    let target = match (&args.target, sut) {
         (Some(target), _) => Some(target.clone()),
-        (None, called) => called.transpose().map_err(usage)?,
+        (None, Some(sut)) => {
+            Some(Target { host: sut.domain.clone(), ..Target::at(sut.transport, sut.target) })
+        }
+        (None, None) => called.transpose().map_err(usage)?,
     };
     let transport =
         target.as_ref().or(args.listen.as_ref()).map_or(Transport::Udp, |one| one.transport);
@@ -81,6 +112,10 @@ fn plan(args: &ScenarioArgs) -> Result<Plan, CommandError> {
         }
         (None, None) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT),
     };
+    if args.workers > 1 && args.listen.is_some() && local.port() != 0 {
+        let text = format!("--workers {}: expected port 0 in --listen, not one", args.workers);
+        return Err(usage(text));
+    }
     let media = args.media.unwrap_or_else(|| SocketAddr::new(local.ip(), 0));
     let user = args.to.as_deref().and_then(|uri| {
         let (_, rest) = uri.split_once(':')?;
@@ -122,6 +157,7 @@ fn plan(args: &ScenarioArgs) -> Result<Plan, CommandError> {
         keys: pairs(&args.key),
         globals: pairs(&args.set),
         log: args.log.clone(),
+        worker: (0, 1),
         echoes: args.rtp_echo,
         seed,
         settings,

@@ -6,6 +6,7 @@ mod page;
 use super::error::CommandError;
 use crate::cli::seeds::SeedsArgs;
 use crate::console::{complain, print};
+use crate::lifetime::ends_with_this_program;
 use crate::seeds::ours::{Found, Results};
 use crate::seeds::part::{Job, Part, Scope, Work};
 use crate::seeds::softphone::{Installed, Kind};
@@ -125,13 +126,13 @@ fn installed<'a>(
 /// Returns the installed phones; the others go to `absent`.
 fn installed_phones(absent: &mut Vec<String>) -> Installed {
     let find = |kind: Kind| {
-        let (program, package) = kind.program();
-        let found = sut::find(program);
+        let (programs, packages) = kind.programs();
+        let found: Option<Vec<PathBuf>> = programs.iter().map(|name| sut::find(name)).collect();
         if found.is_none() {
-            let how = package.map(|name| format!(" (Debian: {name})")).unwrap_or_default();
+            let how = packages.map(|names| format!(" (Debian: {names})")).unwrap_or_default();
             absent.push(format!("without {}, which is not installed{how}", kind.name()));
         }
-        Some((kind, found?))
+        Some((kind, found?.swap_remove(0)))
     };
     Installed(Kind::ALL.into_iter().filter_map(find).collect())
 }
@@ -263,7 +264,8 @@ fn run(
     let errors = output.try_clone().map_err(|error| wrong(&log, error))?;
     command.arg("-o").arg(file).arg("-o").arg(file.with_extension("html"));
     command.stdout(output).stderr(errors);
-    let child = command.spawn().map_err(|error| wrong(&program, error))?;
+    let child = ends_with_this_program(&mut command, Signal::SIGTERM).spawn();
+    let child = child.map_err(|error| wrong(&program, error))?;
     let status = wait(child, ending, clock).map_err(|error| wrong(&program, error))?;
     if !file.is_file() {
         let printed = fs::read_to_string(&log).unwrap_or_default();

@@ -254,6 +254,7 @@ fn draw_bars(
             if bar.doubtful {
                 behind += 24;
                 doubt(area, (behind, middle))?;
+                behind += 12;
             }
             let style = letters(INK, HPos::Left, VPos::Center);
             let value = super::format::figure(bar.value);

@@ -23,6 +23,10 @@ fn document(outcome: &Outcome) -> Document {
         outcome.seconds,
         counts.peak
     ));
+    if let Some(system) = &outcome.system {
+        let version = system.version.as_deref().unwrap_or("unknown version");
+        section.text(format!("Server: {} ({version}), {}.", system.name, system.target));
+    }
     let columns = ["step", "#messages", "#retransmitted", "#timed out", "#unexpected"];
     let mut steps = Table::new("Steps", &columns);
     for step in &counts.steps {

@@ -26,6 +26,16 @@ pub(crate) struct MediaCounts {
     pub(crate) unaddressed: u64,
 }
 
+impl MediaCounts {
+    /// Adds the counts of another worker.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.received += other.received;
+        self.echoed += other.echoed;
+        self.unaddressed += other.unaddressed;
+    }
+}
+
 /// The media of all calls.
 pub(super) struct Air {
     socket: Socket,
@@ -156,10 +166,7 @@ impl Air {
             }
         };
         counts.sent += packets.len() as u64;
-        let local = socket.address().ip();
-        let datagrams =
-            packets.iter().map(|(to, bytes)| Outgoing { remote: Some(*to), local, bytes });
-        outbox.send(socket, datagrams, |_| {});
+        send_all(socket, outbox, &packets);
         next
     }
 
@@ -176,8 +183,13 @@ impl Air {
         // An error of the socket shows as missing packets.
         let _ = received;
         counts.echoed += back.len() as u64;
-        let local = socket.address().ip();
-        let datagrams = back.iter().map(|(to, bytes)| Outgoing { remote: Some(*to), local, bytes });
-        outbox.send(socket, datagrams, |_| {});
+        send_all(socket, outbox, &back);
     }
+}
+
+/// Sends packets to their addresses; a packet that cannot be sent is lost.
+fn send_all(socket: &Socket, outbox: &mut Outbox, packets: &[(SocketAddr, Vec<u8>)]) {
+    let local = socket.address().ip();
+    let datagrams = packets.iter().map(|(to, bytes)| Outgoing { remote: Some(*to), local, bytes });
+    outbox.send(socket, datagrams, |_| {});
 }

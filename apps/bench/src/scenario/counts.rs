@@ -109,4 +109,43 @@ impl Counts {
         self.failed += 1;
         *self.causes.entry(cause).or_default() += 1;
     }
+
+    /// Adds the counts of another worker. Its calls were at their highest number at the same time
+    /// at worst.
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (own, new) in [
+            (&mut self.started, other.started),
+            (&mut self.succeeded, other.succeeded),
+            (&mut self.failed, other.failed),
+            (&mut self.peak, other.peak),
+            (&mut self.out_of_call, other.out_of_call),
+            (&mut self.late, other.late),
+            (&mut self.malformed, other.malformed),
+            (&mut self.held_back, other.held_back),
+            (&mut self.answered, other.answered),
+        ] {
+            *own += new;
+        }
+        add(&mut self.causes, &other.causes);
+        add(&mut self.unexpected, &other.unexpected);
+        add(&mut self.counters, &other.counters);
+        for (own, new) in self.steps.iter_mut().zip(&other.steps) {
+            own.count += new.count;
+            own.retransmitted += new.retransmitted;
+            own.timed_out += new.timed_out;
+            own.unexpected += new.unexpected;
+            own.lost += new.lost;
+        }
+        for (name, times) in &other.response_times {
+            self.response_times.entry(name.clone()).or_default().merge(times);
+        }
+        self.call_length.merge(&other.call_length);
+    }
+}
+
+/// Adds the counts of another map.
+fn add<K: Ord + Clone>(own: &mut BTreeMap<K, u64>, other: &BTreeMap<K, u64>) {
+    for (key, count) in other {
+        *own.entry(key.clone()).or_default() += count;
+    }
 }

@@ -20,6 +20,9 @@ pub(super) struct Fields {
     order: Order,
     lines: Vec<Vec<u8>>,
     next: usize,
+    /// The first line in order, and the distance of the next one: those of this worker.
+    first: usize,
+    step: usize,
 }
 
 impl Fields {
@@ -60,8 +63,15 @@ impl Fields {
         let lines: Vec<_> = lines.map(<[u8]>::to_vec).collect();
         match lines.is_empty() {
             true => Err("there is no line of fields after the first line".to_owned()),
-            false => Ok(Self { name, base, order, lines, next: 0 }),
+            false => Ok(Self { name, base, order, lines, next: 0, first: 0, step: 1 }),
         }
+    }
+
+    /// Returns the lines of the worker `index` of `count`, if they are taken in their order.
+    pub(super) fn share(mut self, index: usize, count: usize) -> Self {
+        self.first = index % self.lines.len();
+        (self.next, self.step) = (self.first, count);
+        self
     }
 
     /// Returns true if a scenario means this file by `name`.
@@ -79,7 +89,8 @@ impl Fields {
         match self.order {
             Order::Sequential => {
                 let line = self.next;
-                self.next = (line + 1) % self.lines.len();
+                let next = line + self.step;
+                self.next = if next < self.lines.len() { next } else { self.first };
                 line
             }
             Order::Random => rng.usize(..self.lines.len()),
@@ -117,6 +128,18 @@ mod tests {
         assert_eq!(taken.len(), 3);
         let mut user = fields("USER\n1\n2\n").unwrap();
         assert_eq!([Some(1), Some(1), Some(2)].map(|id| user.take(id, &mut rng)), [1, 1, 0]);
+    }
+
+    #[test]
+    fn each_worker_has_lines_of_its_own() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        let taken = [0, 1, 2].map(|index| {
+            let mut read = fields("SEQUENTIAL\n0\n1\n2\n3\n").unwrap().share(index, 3);
+            [0; 3].map(|_| read.take(None, &mut rng))
+        });
+        assert_eq!(taken, [[0, 3, 0], [1, 1, 1], [2, 2, 2]]);
+        let mut few = fields("SEQUENTIAL\n0\n").unwrap().share(1, 2);
+        assert_eq!(few.take(None, &mut rng), 0);
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! The sockets of a scenario: UDP, connections to the server, or connections that it accepts.
+//! The sockets of a scenario: UDP, a connection to the server, or connections that it accepts.
 
 use super::fault::ScenarioError;
-use super::world::Peer;
-use crate::load::links::{Clocks, LinkPlan, Sharing, StreamLinks};
+use super::world::{Peer, Settings};
+use crate::load::generator::of_tls;
+use crate::load::links::{Clocks, LinkError, LinkPlan, Sharing, StreamLinks};
 use crate::peer::streams::{StreamEvent, StreamId, Streams};
 use net::{BATCH, Clock, Inbox, Options, Outbox, Outgoing, Socket};
 use sip::{Instant, Transport};
@@ -22,7 +23,8 @@ pub(super) enum Links {
 }
 
 impl Links {
-    /// Opens the sockets at `local`. Calls of `remote` need a connection, unless over UDP.
+    /// Opens the sockets at `local`. Calls of `remote` need a connection, unless over UDP. Its
+    /// certificate is not verified.
     ///
     /// # Errors
     /// [`ScenarioError`] if a socket cannot be opened, or `remote` cannot be reached.
@@ -30,6 +32,7 @@ impl Links {
         transport: Transport,
         local: SocketAddr,
         remote: Option<SocketAddr>,
+        settings: &Settings,
         clock: Clock,
     ) -> Result<Self, ScenarioError> {
         let wrong =
@@ -41,7 +44,9 @@ impl Links {
                 let inbox = Box::new(Inbox::new(BATCH, LONGEST));
                 Ok(Self::Udp { socket, inbox, outbox: Box::default(), unsent: 0 })
             }
-            (Transport::Tcp, Some(target)) => {
+            (_, Some(target)) => {
+                let usage = |error: LinkError| ScenarioError::Usage(error.to_string());
+                let host = settings.remote_host.trim_matches(['[', ']']);
                 let plan = LinkPlan {
                     target,
                     transport,
@@ -49,10 +54,9 @@ impl Links {
                     is_segmenting: false,
                     users: 1,
                     local: local.ip(),
-                    tls: None,
+                    tls: of_tls(transport, host, true).map_err(usage)?,
                 };
-                let links = StreamLinks::open(&plan, clock)
-                    .map_err(|error| ScenarioError::Usage(error.to_string()))?;
+                let links = StreamLinks::open(&plan, clock).map_err(usage)?;
                 let local = links.address().map_err(wrong)?;
                 Ok(Self::Client { links: Box::new(links), local })
             }
@@ -63,7 +67,7 @@ impl Links {
                 Ok(Self::Server { streams, local, unsent: 0 })
             }
             _ => Err(ScenarioError::Usage(format!(
-                "scenarios run over udp: and tcp:, not over {}:",
+                "a scenario receives calls over udp: and tcp:, not over {}:",
                 transport.uri_name()
             ))),
         }

@@ -9,6 +9,7 @@ mod air;
 mod call;
 mod chance;
 mod counts;
+pub(crate) mod crew;
 mod default;
 mod dialog;
 mod digest;
@@ -33,6 +34,6 @@ mod world;
 mod xml;
 
 pub(crate) use fault::ScenarioError;
-pub(crate) use run::{Glance, Outcome, Plan, Scenario};
+pub(crate) use run::{Glance, Outcome, Plan};
 pub(crate) use table::cells;
 pub(crate) use world::Settings;

@@ -12,9 +12,9 @@ use super::script;
 use super::value::Value;
 use super::world::{Settings, World};
 use super::xml;
+use crate::load::links::wait_readable;
+use crate::record::System;
 use net::Clock;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
 use serde::{Deserialize, Serialize};
 use sip::{Duration, Instant, Transport};
 use std::fs::File;
@@ -47,6 +47,8 @@ pub(crate) struct Plan {
     /// Global variables with their text.
     pub(crate) globals: Vec<(String, String)>,
     pub(crate) log: Option<PathBuf>,
+    /// The index of this worker, and the number of them.
+    pub(crate) worker: (usize, usize),
     /// Received media is sent back.
     pub(crate) echoes: bool,
     pub(crate) seed: u64,
@@ -60,6 +62,9 @@ pub(crate) struct Outcome {
     /// The file, and the name in it.
     pub(crate) file: String,
     pub(crate) scenario: String,
+    /// The server that was started for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) system: Option<System>,
     /// True if calls came in.
     pub(crate) is_server: bool,
     pub(crate) seconds: f64,
@@ -76,10 +81,19 @@ impl Outcome {
     pub(crate) fn is_success(&self) -> bool {
         self.counts.succeeded > 0 && self.counts.failed == 0 && self.unsent == 0
     }
+
+    /// Adds the result of another worker.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.seconds = self.seconds.max(other.seconds);
+        self.counts.merge(&other.counts);
+        self.media.merge(&other.media);
+        self.unsent += other.unsent;
+        self.dropped += other.dropped;
+    }
 }
 
 /// The state of a run for the progress display.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Glance {
     pub(crate) seconds: u64,
     pub(crate) started: u64,
@@ -87,6 +101,20 @@ pub(crate) struct Glance {
     pub(crate) succeeded: u64,
     pub(crate) failed: u64,
     pub(crate) retransmitted: u64,
+}
+
+impl Glance {
+    /// Returns the sum of this state and that of another worker.
+    pub(super) fn with(self, other: &Self) -> Self {
+        Self {
+            seconds: self.seconds.max(other.seconds),
+            started: self.started + other.started,
+            current: self.current + other.current,
+            succeeded: self.succeeded + other.succeeded,
+            failed: self.failed + other.failed,
+            retransmitted: self.retransmitted + other.retransmitted,
+        }
+    }
 }
 
 /// A scenario that is ready to run.
@@ -110,7 +138,7 @@ impl Scenario {
         if !script.is_server && plan.remote.is_none() {
             return Err(ScenarioError::Usage(format!(
                 "{} sends the first message: name its destination with --target udp:HOST:PORT or \
-                 --to URI",
+                 --to URI, or let a server be started with --sut",
                 path.display()
             )));
         }
@@ -132,7 +160,7 @@ impl Scenario {
             return Err(ScenarioError::Usage(text.to_owned()));
         }
         let remote = plan.remote.filter(|_| !script.is_server);
-        let links = Links::open(plan.transport, plan.local, remote, clock)?;
+        let links = Links::open(plan.transport, plan.local, remote, &plan.settings, clock)?;
         let mut settings = plan.settings.clone();
         settings.local = links.address();
         let air = Air::open(settings.media, plan.echoes, plan.seed)?;
@@ -215,7 +243,10 @@ impl Scenario {
             let next =
                 [next_start, next_packet, self.engine.next_timer()].into_iter().flatten().min();
             let wait = next.map_or(LOOK, |next| next.since(now).min(LOOK));
-            wait_for(&self.links, &self.air, wait.max(step.min(Duration::from_micros(200))));
+            wait_readable(
+                [self.links.fd(), self.air.fd()],
+                wait.max(step.min(Duration::from_micros(200))),
+            );
         }
         let now = self.clock.now();
         self.engine.abandon(now);
@@ -227,6 +258,7 @@ impl Scenario {
         Ok(Outcome {
             file: self.plan.file.display().to_string(),
             scenario: self.engine.world.script.name.clone(),
+            system: None,
             is_server: self.is_server(),
             seconds: now.since(start).as_micros() as f64 / 1e6,
             counts: self.engine.world.counts,
@@ -301,7 +333,11 @@ fn read(plan: &Plan) -> Result<script::Script, ScenarioError> {
     let bytes = std::fs::read(path).map_err(|error| ScenarioError::Read(path.clone(), error))?;
     let names = Names {
         keys: plan.keys.clone(),
-        files: plan.fields.iter().map(|path| Fields::read(path)).collect::<Result<_, _>>()?,
+        files: plan
+            .fields
+            .iter()
+            .map(|path| fields(path, plan.worker))
+            .collect::<Result<_, _>>()?,
         folder: path.parent().map(Path::to_owned).unwrap_or_default(),
         ..Names::default()
     };
@@ -309,10 +345,7 @@ fn read(plan: &Plan) -> Result<script::Script, ScenarioError> {
         .map_err(|fault| ScenarioError::File(path.clone(), fault))
 }
 
-/// Waits until messages come, at most for `longest`.
-fn wait_for(links: &Links, air: &Air, longest: Duration) {
-    let of = |fd| PollFd::new(fd, PollFlags::POLLIN);
-    let mut fds = [of(links.fd()), of(air.fd())];
-    // The caller checks for messages, interrupted or not.
-    let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(longest.into())), None);
+/// Reads a file of fields, and returns the lines of a worker.
+fn fields(path: &Path, (index, count): (usize, usize)) -> Result<Fields, ScenarioError> {
+    Ok(Fields::read(path)?.share(index, count))
 }

@@ -91,14 +91,14 @@ impl Job {
     }
 }
 
-/// The operations of throughput and latency, with true for those on registrations.
-const OPERATIONS: [(&str, bool); 6] = [
-    ("register", true),
-    ("register-update", true),
-    ("register-logout", true),
-    ("invite", false),
-    ("invite-not-found", false),
-    ("invite-redirect", false),
+/// The operations of throughput and latency.
+const OPERATIONS: [&str; 6] = [
+    "register",
+    "register-update",
+    "register-logout",
+    "invite",
+    "invite-not-found",
+    "invite-redirect",
 ];
 
 impl Part {
@@ -143,7 +143,9 @@ impl Part {
             Self::Qos => {
                 "a server; root for the link of 100 Mbit/s, without it only an idle network"
             }
-            Self::Phone => "barebell-phone, and root for a capture; baresip and linphone beside it",
+            Self::Phone => {
+                "barebell-phone, and root for a capture; baresip, linphone and Twinkle beside it"
+            }
             Self::Bare => {
                 "the images of ./image build server and phone, QEMU, and root; nftables, \
                  barebell-phone, linphone, baresip and kamailio beside them"
@@ -184,7 +186,7 @@ impl Part {
             Self::Throughput | Self::Latency => [false, true]
                 .into_iter()
                 .flat_map(|auth| OPERATIONS.map(|operation| (operation, auth)))
-                .map(|((operation, registers), auth)| {
+                .map(|(operation, auth)| {
                     let users = if operation == "invite" { 5000 } else { 10_000 };
                     let (many, few) = if operation == "invite" {
                         ("50,60,70,80,90,100", "50,75,100")
@@ -198,12 +200,13 @@ impl Part {
                     );
                     let (auth, suffix) = if auth { (" --auth", "-auth") } else { ("", "") };
                     let steps = rates.split(',').count() as u64;
-                    let each = scope.choose(36, if registers { 2 } else { 3 });
+                    let loads = steps * count;
+                    let seconds = scope.choose(6 + 36 * loads, 3 + 13 * loads / 10);
                     let record = format!("throughput-{operation}{suffix}");
                     let line = format!(
                         "sweep{servers} --operation {operation}{auth} --rates {rates} --users {users} {time}"
                     );
-                    job(record, &line, 6 + steps * each * count)
+                    job(record, &line, seconds)
                 })
                 .collect(),
             Self::Inside if has_barebell => {
@@ -221,14 +224,14 @@ impl Part {
                         words: words(line),
                         process: "kamailio".to_owned(),
                     };
-                    jobs.push(Job { record: "inside-rival".to_owned(), work, seconds: 45 });
+                    jobs.push(Job { record: "inside-rival".to_owned(), work, seconds: 35 });
                 }
                 jobs
             }
             Self::Inside => Vec::new(),
             Self::Srtp => {
                 let work = Work::Srtp { rounds: scope.choose(101, 15) };
-                vec![Job { record: "srtp".to_owned(), work, seconds: scope.choose(60, 10) }]
+                vec![Job { record: "srtp".to_owned(), work, seconds: scope.choose(10, 2) }]
             }
             Self::Flood => {
                 let line = scope.choose("srtp --repeats 5", "srtp --rates 50000,100000,200000,400000 --repeats 1");
@@ -239,7 +242,7 @@ impl Part {
                     scope.choose("--repeats-of-step 10 --hold 5s", "--repeats-of-step 1 --hold 1s --drain 4s");
                 let more = if scope.is_root { " --busy --capture" } else { "" };
                 let line = format!("qos{servers} --callers 1..1000 --no-bye {time}{more}");
-                vec![job("qos".to_owned(), &line, scope.choose(2600, 140) * count)]
+                vec![job("qos".to_owned(), &line, scope.choose(2600, 100) * count)]
             }
             Self::Proxy => [4, 16]
                 .into_iter()
@@ -264,8 +267,8 @@ impl Part {
                     "burst{servers} {existing} --registrations 640,3200 --calls 20 --scale {scale}"
                 );
                 vec![
-                    job("burst".to_owned(), &line, scope.choose(3700, 155) * count),
-                    job("burst-calls".to_owned(), &calls, scope.choose(1900, 90) * count),
+                    job("burst".to_owned(), &line, scope.choose(3700, 142) * count),
+                    job("burst-calls".to_owned(), &calls, scope.choose(1900, 75) * count),
                 ]
             }
             Self::Phone => {
@@ -307,7 +310,7 @@ impl Part {
                 );
                 let codecs = "--codecs PCMU,PCMU --codecs PCMU,PCMA --codecs PCMU,G.726-32 --codecs PCMU,GSM";
                 let line = format!("media{systems} --auth {codecs} {load}");
-                let jobs = vec![job("b2bua".to_owned(), &line, scope.choose(8500, 250) * count)];
+                let jobs = vec![job("b2bua".to_owned(), &line, scope.choose(8500, 290) * count)];
                 if count == 0 { Vec::new() } else { jobs }
             }
         }

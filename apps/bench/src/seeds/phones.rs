@@ -1,7 +1,8 @@
 //! Calls between phones on loopback, captured: the regularity of their packets.
 
-use super::softphone::Kind::{self, Barebell, Baresip, Linphone};
+use super::softphone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
 use super::softphone::{Installed, RTP_PORTS, Running, Softphone};
+use super::twinkle::{SOUND, Sound};
 use crate::capture::{Analysis, CaptureError, Reading, listen};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -12,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The SIP port of phones at an address of their own, and the first one of linphone, which listens
-/// at all addresses.
+/// The SIP port of phones at an address of their own, and the first one of linphone and Twinkle,
+/// which listen at all addresses.
 const PORT: u16 = 5060;
-const LINPHONE_PORT: u16 = 5100;
+const FIRST_PORT: u16 = 5100;
 /// The first RTP port of all phones.
 const RTP: u16 = 30_000;
 /// The longest time until a phone listens.
@@ -32,8 +33,9 @@ const TONE: u16 = 440;
 const AES_128_32: &str = "AES_CM_128_HMAC_SHA1_32";
 const AES_128_80: &str = "AES_CM_128_HMAC_SHA1_80";
 
-/// The calls: caller, callee, and the suite of SRTP. baresip offers one suite.
-const CALLS: [(Kind, Kind, Option<&str>); 13] = [
+/// The calls: caller, callee, and the suite of SRTP. baresip offers one suite, and Twinkle of
+/// Debian none.
+const CALLS: [(Kind, Kind, Option<&str>); 15] = [
     (Barebell, Barebell, None),
     (Barebell, Barebell, Some(AES_128_32)),
     (Barebell, Barebell, Some("AES_192_CM_HMAC_SHA1_32")),
@@ -47,6 +49,8 @@ const CALLS: [(Kind, Kind, Option<&str>); 13] = [
     (Linphone, Linphone, Some(AES_128_80)),
     (Barebell, Linphone, None),
     (Barebell, Linphone, Some(AES_128_80)),
+    (Twinkle, Twinkle, None),
+    (Barebell, Twinkle, None),
 ];
 
 /// A captured call.
@@ -127,7 +131,12 @@ pub(crate) fn measure(
     let (talked, analysis) = thread::scope(|scope| {
         let capture = scope.spawn(|| listen("lo", None, &is_over, Reading::new(&[]), || {}));
         let mut running = Vec::new();
+        let mut sound = None;
         let mut talk = || {
+            if phones.program(Twinkle).is_some() {
+                let started = Sound::start(folder.path(), TONE);
+                sound = Some(started.map_err(|error| PhonesError::Start(SOUND, error))?);
+            }
             for (number, (_, callee, suite)) in &calls {
                 let end = End {
                     phones,
@@ -156,7 +165,7 @@ pub(crate) fn measure(
             Ok(())
         };
         let talked = talk();
-        drop(running);
+        drop((running, sound));
         is_over.store(true, Ordering::SeqCst);
         (talked, capture.join())
     });
@@ -187,7 +196,7 @@ fn place(number: usize, is_caller: bool) -> IpAddr {
 /// Returns the SIP address of a phone of a call.
 fn sip(kind: Kind, number: usize, is_caller: bool) -> SocketAddr {
     let port = match kind {
-        Linphone => LINPHONE_PORT + 2 * number as u16 + u16::from(is_caller),
+        Linphone | Twinkle => FIRST_PORT + 2 * number as u16 + u16::from(is_caller),
         _ => PORT,
     };
     SocketAddr::new(place(number, is_caller), port)
@@ -235,7 +244,7 @@ impl End<'_> {
         let callee = format!("sip:callee@{}", sip(self.callee, self.number, false));
         let softphone = Softphone {
             kind,
-            program: self.phones.program(kind).unwrap_or(Path::new(kind.program().0)),
+            program: self.phones.program(kind).unwrap_or(Path::new(kind.programs().0[0])),
             namespace: None,
             address,
             rtp: rtp(self.number, self.is_caller),

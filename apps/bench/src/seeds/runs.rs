@@ -95,33 +95,41 @@ pub(super) fn has_processors_left(run: &Run) -> Option<bool> {
     metrics::busy(run).map(|busy| busy <= metrics::USED_UP)
 }
 
+/// Returns true if all runs of a step are within a limit, and true if none of them is valid; `None`
+/// if it is not known. Runs that are not valid count only where there is no other.
+fn judge(runs: &[&Run], within: fn(&Run) -> Option<bool>) -> Option<(bool, bool)> {
+    let is_within = |is_valid: bool| {
+        let judged = runs.iter().filter(|run| run.is_valid() == is_valid);
+        judged.filter_map(|run| within(run)).reduce(|one, other| one && other)
+    };
+    is_within(true).map(|it| (it, false)).or_else(|| Some((is_within(false)?, true)))
+}
+
 /// Returns the limits of a system by criterion, and in total the lowest of all: by the first one
 /// (CPU) the first step beyond it, by the others the last step before one beyond it. If no step is
-/// beyond, it is the last step.
+/// beyond, it is the last step. A criterion that no step has is left out.
 pub(super) fn limits(system: &str, steps: &[(f64, Vec<&Run>)], criteria: &[Criterion]) -> Series {
-    let limit = |number: usize, within: fn(&Run) -> Option<bool>| {
-        let mut before = 0.0;
+    let limit = |(number, (name, within)): (usize, &Criterion)| {
+        let mut limit: Option<Value> = None;
         for (at, runs) in steps {
-            let judged = || runs.iter().filter(|run| run.is_valid()).filter_map(|run| within(run));
-            if judged().any(|is_within| !is_within) {
-                return if number == 0 { *at } else { before };
+            let Some((is_within, is_doubtful)) = judge(runs, *within) else { continue };
+            let limit = limit.get_or_insert_with(|| Value::of(*name, 0.0));
+            limit.is_doubtful |= is_doubtful;
+            if is_within || number == 0 {
+                limit.value = *at;
             }
-            if judged().next().is_some() {
-                before = *at;
+            if !is_within {
+                break;
             }
         }
-        before
+        limit
     };
-    let mut values: Vec<Value> = Vec::new();
-    for (number, (name, within)) in criteria.iter().enumerate() {
-        let is_known = steps.iter().flat_map(|(_, runs)| runs).any(|run| within(run).is_some());
-        if is_known {
-            values.push(Value::of(*name, limit(number, *within)));
-        }
-    }
-    let lowest = values.iter().map(|value| value.value).fold(f64::INFINITY, f64::min);
-    if lowest.is_finite() {
-        values.push(Value::of("total", lowest));
+    let mut values: Vec<Value> = criteria.iter().enumerate().filter_map(limit).collect();
+    let lowest = values.iter().min_by(|one, other| one.value.total_cmp(&other.value));
+    if let Some(lowest) = lowest {
+        let is_doubtful = values.iter().any(|value| value.is_doubtful);
+        let total = Value { is_doubtful, ..Value::of("total", lowest.value) };
+        values.push(total);
     }
     Series { name: system.to_owned(), values }
 }
@@ -156,6 +164,21 @@ mod tests {
         assert_eq!(limits(&[(10.0, true), (20.0, true), (30.0, false)]), [30.0, 20.0, 20.0]);
         assert_eq!(limits(&[(10.0, true), (20.0, true)]), [20.0, 20.0, 20.0]);
         assert_eq!(limits(&[(10.0, false)]), [10.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn limits_of_runs_that_are_not_valid_are_marked() {
+        let within = |run: &Run| Some(run.counts.succeeded == 10);
+        let criteria: [Criterion; 2] = [("CPU", |_| None), ("errors", within)];
+        let mut runs = runs(&[(10.0, true), (20.0, true), (20.0, false)]);
+        runs[0].1.doubts.push("late".to_owned());
+        runs[2].1.doubts.push("late".to_owned());
+        let [(_, one), (_, two), (_, three)] = &runs[..] else { panic!() };
+        // Of the second step there is a valid run.
+        let limits = limits("a", &[(10.0, vec![one]), (20.0, vec![two, three])], &criteria);
+        let values: Vec<_> =
+            limits.values.iter().map(|value| (value.value, value.is_doubtful)).collect();
+        assert_eq!(values, [(20.0, true), (20.0, true)]);
     }
 
     #[test]

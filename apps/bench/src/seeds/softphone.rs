@@ -1,15 +1,16 @@
 //! Softphones as programs that call and answer by themselves: their command lines and settings.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use super::twinkle;
+use std::fs;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Command;
+
+pub(crate) use super::running::{OUTPUT, Running};
 
 /// The file of the received audio, in the folder of a phone that records; baresip has another.
 pub(crate) const HEARD: &str = "heard.wav";
-/// The file of the output.
-pub(crate) const OUTPUT: &str = "output.txt";
 const LINPHONE_LOG: &str = "linphone.log";
 /// The number of RTP ports of a phone.
 pub(crate) const RTP_PORTS: u16 = 10;
@@ -26,10 +27,13 @@ pub(crate) enum Kind {
     Barebell,
     Baresip,
     Linphone,
+    /// Without an account only.
+    Twinkle,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Barebell, Self::Baresip, Self::Linphone];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Barebell, Self::Baresip, Self::Linphone, Self::Twinkle];
 
     /// The name in records and figures.
     pub(crate) const fn name(self) -> &'static str {
@@ -37,15 +41,20 @@ impl Kind {
             Self::Barebell => "barebell-phone",
             Self::Baresip => "baresip",
             Self::Linphone => "linphone",
+            Self::Twinkle => "Twinkle",
         }
     }
 
-    /// The name of the program, and the Debian package of others.
-    pub(crate) const fn program(self) -> (&'static str, Option<&'static str>) {
+    /// The names of the needed programs, its own first, and the Debian packages of others.
+    pub(crate) const fn programs(self) -> (&'static [&'static str], Option<&'static str>) {
         match self {
-            Self::Barebell => ("barebell-phone", None),
-            Self::Baresip => ("baresip", Some("baresip-core")),
-            Self::Linphone => ("linphonec", Some("linphone-cli")),
+            Self::Barebell => (&["barebell-phone"], None),
+            Self::Baresip => (&["baresip"], Some("baresip-core")),
+            Self::Linphone => (&["linphonec"], Some("linphone-cli")),
+            Self::Twinkle => (
+                &["twinkle-console", twinkle::SOUND],
+                Some("twinkle-console pulseaudio libasound2-plugins"),
+            ),
         }
     }
 
@@ -55,15 +64,17 @@ impl Kind {
             Self::Barebell => " is registered for ",
             Self::Baresip => "200 OK",
             Self::Linphone => "LinphoneRegistrationOk",
+            Self::Twinkle => ": registration succeeded",
         }
     }
 
-    /// The output after the answer to a call.
+    /// The output of a callee, or of all but Twinkle, after the answer to a call.
     pub(crate) const fn established(self) -> &'static str {
         match self {
             Self::Barebell => "in a call with ",
             Self::Baresip => "Call established: ",
             Self::Linphone => "LinphoneCallConnected",
+            Self::Twinkle => "call established",
         }
     }
 
@@ -80,6 +91,7 @@ impl Kind {
                 let files = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
                 files.filter(|path| path.to_string_lossy().ends_with("-dec.wav")).max()
             }
+            Self::Twinkle => None,
         }
     }
 }
@@ -132,47 +144,6 @@ pub(crate) struct Softphone<'a> {
     pub(crate) records: bool,
 }
 
-/// A running phone. Dropping it ends it.
-#[derive(Debug)]
-pub(crate) struct Running {
-    child: Child,
-    /// Its standard input stays open: the end of it ends linphone.
-    input: Option<ChildStdin>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Running {
-    /// Starts a command with its output in the file of the folder, and these lines as its input.
-    pub(crate) fn start(mut command: Command, folder: &Path, lines: &str) -> io::Result<Self> {
-        let output = File::create(folder.join(OUTPUT))?;
-        let errors = output.try_clone()?;
-        let mut child = command.stdin(Stdio::piped()).stdout(output).stderr(errors).spawn()?;
-        let input = child.stdin.take();
-        let mut running = Self { child, input };
-        running.say(lines).map(|()| running)
-    }
-
-    /// Writes to its standard input.
-    ///
-    /// # Errors
-    /// It has ended.
-    pub(crate) fn say(&mut self, lines: &str) -> io::Result<()> {
-        self.input.as_mut().map_or(Ok(()), |input| input.write_all(lines.as_bytes()))
-    }
-
-    /// Returns true if it has ended.
-    pub(crate) fn has_ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
-    }
-}
-
 impl Softphone<'_> {
     /// Starts it.
     ///
@@ -184,6 +155,9 @@ impl Softphone<'_> {
             Kind::Barebell => (self.barebell(), String::new()),
             Kind::Baresip => (self.baresip()?, String::new()),
             Kind::Linphone => self.linphone()?,
+            Kind::Twinkle => {
+                twinkle::prepare(self.folder, (self.address, self.rtp), self.user, self.calls)?
+            }
         };
         let mut command = match self.namespace {
             Some(name) => {
@@ -196,6 +170,8 @@ impl Softphone<'_> {
         command.args(words).current_dir(self.folder).env("HOME", self.folder);
         // The sound server and the screen of the user are not for the measurement.
         command.env("PULSE_SERVER", "unix:/nonexistent").env_remove("DISPLAY");
+        // Of Twinkle, which names another sound server in its settings.
+        command.env("PULSE_LATENCY_MSEC", "100");
         if let Some(account) = &self.account {
             command.env("BAREBELL_PHONE_PASSWORD", account.password);
         }

@@ -447,7 +447,7 @@ impl Worker {
         let timers = self.sides.iter().filter_map(|side| side.agent.next_timer());
         let next = timers.chain(self.air.next_held()).chain([until]).min().unwrap_or(until);
         if next > now {
-            wait_readable(self.epoll.0.as_fd(), next.since(now));
+            wait_readable([self.epoll.0.as_fd()], next.since(now));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Scenario files, run by SIPp and by `scenario`, against each other and against the same servers.
 
 use super::servers::{barebell, turn};
-use super::support::{BENCH, Ended, bench_in, interrupt};
+use super::support::{BENCH, Ended, bench_in, bench_with, interrupt};
 use serde_json::Value;
 use std::net::UdpSocket;
 use std::path::Path;
@@ -90,7 +90,8 @@ fn sipp(folder: &Path, port: u16, line: &str) -> (i32, Vec<(String, u64)>) {
 
 /// Runs `scenario`, and returns its status and its figures.
 fn ours(folder: &Path, line: &str) -> (i32, Value) {
-    let ended = bench_in(folder, &format!("scenario {line} --json --quiet"));
+    let line = format!("scenario {line} --json --quiet");
+    let ended = bench_with(folder, &[("BAREBELL_BIN", barebell().as_os_str())], &line);
     let figures = serde_json::from_str(&ended.out);
     (ended.status, figures.unwrap_or_else(|error| panic!("{error}: {ended:?}")))
 }
@@ -115,6 +116,16 @@ fn assert_same(theirs: &[(String, u64)], figures: &Value) {
     assert!(compared >= 5, "{theirs:?}");
 }
 
+/// Writes the users of a server, and the fields of their registrations.
+fn write_users(folder: &Path) {
+    let users: String = (0..20).map(|user| format!("user{user}:secret{user}\n")).collect();
+    std::fs::write(folder.join("users"), &users).unwrap();
+    let line =
+        |user| format!("user{user};[authentication username=user{user} password=secret{user}]\n");
+    let fields: String = (0..20).map(line).collect();
+    std::fs::write(folder.join("users.csv"), format!("SEQUENTIAL\n{fields}")).unwrap();
+}
+
 /// Barebell with the users of users.csv, at a port of its own.
 struct Server {
     program: Background,
@@ -123,13 +134,7 @@ struct Server {
 
 impl Server {
     fn start(folder: &Path) -> Self {
-        let users: String = (0..20).map(|user| format!("user{user}:secret{user}\n")).collect();
-        std::fs::write(folder.join("users"), &users).unwrap();
-        let line = |user| {
-            format!("user{user};[authentication username=user{user} password=secret{user}]\n")
-        };
-        let fields: String = (0..20).map(line).collect();
-        std::fs::write(folder.join("users.csv"), format!("SEQUENTIAL\n{fields}")).unwrap();
+        write_users(folder);
         let text =
             "[authentication]\nalgorithms = [\"MD5\"]\n[limits]\ntrusted = [\"127.0.0.0/8\"]\n";
         std::fs::write(folder.join("barebell.toml"), text).unwrap();
@@ -162,6 +167,11 @@ fn sipp_and_ours_have_the_same_counts_at_sipp_s_uas() {
     assert_eq!(status, 0, "{figures:#}");
     assert_eq!(figures["counts"]["succeeded"], 20);
     assert_same(&theirs, &figures);
+    // Three workers make the same calls.
+    let (status, figures) = ours(folder.path(), &format!("{line} --workers 3"));
+    assert_eq!(status, 0, "{figures:#}");
+    assert_same(&theirs, &figures);
+    assert_eq!(figures["counts"]["call_length"]["count"], 20);
     // The same scenario is refused with line and column once it has an unknown attribute.
     let path = folder.path().join("call.xml");
     let text = std::fs::read_to_string(&path).unwrap().replace("rrs=\"true\"", "colour=\"red\"");
@@ -196,6 +206,25 @@ fn a_digest_registration_from_a_file_has_the_same_counts_at_barebell() {
     assert_eq!(status, 1, "{figures:#}");
     assert_eq!(figures["counts"]["causes"]["unexpected_message"], 20);
     drop(server.program);
+}
+
+#[test]
+fn a_started_server_takes_registrations_over_each_kind_of_transport() {
+    let _turn = turn();
+    let folder = folder();
+    write_users(folder.path());
+    for (sut, over) in [("barebell", "udp"), ("barebell", "tls"), ("kamailio", "tcp")] {
+        let line = format!(
+            "register.xml --sut {sut} --over {over} --auth --user-file users --sut-workers 2 \
+             --calls 20 --rate 50 --inf users.csv --key domain bench.example"
+        );
+        let (status, figures) = ours(folder.path(), &line);
+        assert_eq!(status, 0, "{figures:#}");
+        assert_eq!(figures["counts"]["succeeded"], 20);
+        assert_eq!(figures["counts"]["steps"][3]["count"], 20, "each is challenged: {figures:#}");
+        let target = figures["system"]["target"].as_str().unwrap();
+        assert!(target.starts_with(&format!("{over}:127.0.0.1:")), "{target}");
+    }
 }
 
 #[test]

@@ -2,10 +2,12 @@
 //! as `BAREBELL_BIN` names it, and Kamailio. A few operations each check that they are supported.
 
 use super::agreement::assert_agree;
-use super::support::{Capturing, Ended, bench_with};
+use super::support::{BENCH, Capturing, Ended, bench_with};
 use serde_json::Value;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Held while servers run: several at a time overload a small machine.
 static TURN: Mutex<()> = Mutex::new(());
@@ -195,6 +197,32 @@ fn parallel_users_and_the_steps_of_a_proxy() {
         assert_eq!(run["delays"]["rrd"]["count"], run["counts"]["offered"]);
         assert_eq!(run["delays"]["sdd"]["count"], run["counts"]["offered"]);
     }
+}
+
+#[test]
+fn the_link_does_not_outlive_a_killed_measurement() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let line = "qos --sut barebell --callers 1 --hold 60s --link 100M --quiet --no-report --json";
+    let mut bench = Command::new(BENCH)
+        .args(line.split(' '))
+        .current_dir(folder.path())
+        .env("BAREBELL_BIN", barebell())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let link = PathBuf::from(format!("/run/netns/barebell-bench-{}", bench.id()));
+    let wait = |is_there: bool| {
+        let start = Instant::now();
+        while link.exists() != is_there {
+            assert!(start.elapsed() < Duration::from_secs(30), "{link:?}, expected: {is_there}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    wait(true);
+    bench.kill().unwrap();
+    bench.wait().unwrap();
+    wait(false);
 }
 
 /// An address that no other test uses, so that a capture can filter by it.

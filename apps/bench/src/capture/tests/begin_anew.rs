@@ -1,10 +1,11 @@
 //! Sources that restart, and long gaps that are no restart.
 
+use super::build::analyse_bytes;
 use super::build::{Capture, Link, PCAP};
 use super::rtp::{FROM, TO, assert_ms, only_stream, rtp};
+use crate::capture::Reading;
 use crate::capture::sdp::Assumed;
 use crate::capture::track::RtpStream;
-use crate::capture::{Reading, analyse_bytes};
 use std::path::Path;
 
 /// A packet of 20 ms of speech: number, timestamp and microseconds.

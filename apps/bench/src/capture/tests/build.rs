@@ -1,7 +1,9 @@
 //! The construction of captures.
 
-use crate::capture::{Analysis, CaptureError, Reading, analyse_bytes};
+use crate::capture::open::read_bytes;
+use crate::capture::{Analysis, CaptureError, Reading};
 use etherparse::PacketBuilder;
+use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
@@ -161,6 +163,15 @@ impl Capture {
 
 pub(super) fn analyse(bytes: &[u8]) -> Result<Analysis, CaptureError> {
     analyse_bytes(Path::new("made.pcap"), bytes, Reading::default())
+}
+
+pub(super) fn analyse_bytes(
+    path: &Path,
+    source: impl Read + Send,
+    mut reading: Reading,
+) -> Result<Analysis, CaptureError> {
+    let facts = read_bytes(path, source, |frame| reading.take(&frame))?;
+    Ok(Analysis { file: path.to_owned(), facts, ..reading.finish() })
 }
 
 impl Form {

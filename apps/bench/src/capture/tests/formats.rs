@@ -1,9 +1,11 @@
 //! File formats, link layers, fragments, and damaged files.
 
-use super::build::{Capture, FORMS, Fields, Form, LINKS, Link, PCAP, START, analyse, message, udp};
+use super::build::{
+    Capture, FORMS, Fields, Form, LINKS, Link, PCAP, START, analyse, analyse_bytes, message, udp,
+};
 use crate::capture::file::End;
 use crate::capture::hep::tests::datagram;
-use crate::capture::{Analysis, CaptureError, Reading, analyse_bytes};
+use crate::capture::{Analysis, CaptureError, Reading};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;

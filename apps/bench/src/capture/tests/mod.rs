@@ -4,6 +4,7 @@ mod begin_anew;
 mod build;
 mod corpora;
 mod formats;
+mod join;
 mod offers;
 mod rtp;
 mod sip;

@@ -316,9 +316,10 @@ struct Counted {
 }
 
 impl Counted {
-    fn of(registrations: &crate::capture::Registrations) -> Self {
-        let crate::capture::Registrations { failed, lost, pending, challenged, .. } =
-            *registrations;
+    fn of(registrations: &crate::capture::registrations::Registrations) -> Self {
+        let crate::capture::registrations::Registrations {
+            failed, lost, pending, challenged, ..
+        } = *registrations;
         Self { failed, lost, pending, challenged }
     }
 }

@@ -124,10 +124,11 @@ fn of_source(numbers: &Numbers) -> Series {
         is_doubtful: false,
     };
     let points = numbers.points.iter().map(point);
-    Series {
-        name: format!("{} (source)", numbers.name),
-        values: points.chain(numbers.bars.iter().map(bar)).collect(),
-    }
+    let name = match &numbers.name[..] {
+        "source" => "source".to_owned(),
+        name => format!("{name} (source)"),
+    };
+    Series { name, values: points.chain(numbers.bars.iter().map(bar)).collect() }
 }
 
 fn plate(figure: &Figure, own: &[Series], theirs: &[Series], results: &Results) -> Plate {

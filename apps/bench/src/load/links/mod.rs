@@ -98,7 +98,7 @@ impl Links {
             Self::Udp(links) => links.poll_fd(),
             Self::Streams(links) => links.poll_fd(),
         };
-        wait_readable(fd, longest);
+        wait_readable([fd], longest);
     }
 
     /// Returns the counts so far.

@@ -426,7 +426,7 @@ mod tests {
         });
         let mut received = Vec::new();
         while received.is_empty() {
-            wait_readable(links.poll_fd(), Duration::from_secs(60));
+            wait_readable([links.poll_fd()], Duration::from_secs(60));
             links.receive(&mut |message| received.extend_from_slice(message.bytes));
         }
         assert!(received.starts_with(b"OPTIONS sip:a SIP/2.0"));
@@ -447,7 +447,7 @@ mod tests {
         let is_timed = (0..100).any(|_| {
             let written = clock.now();
             peer.write_all(b"SIP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
-            wait_readable(links.poll_fd(), Duration::from_secs(60));
+            wait_readable([links.poll_fd()], Duration::from_secs(60));
             let readable = clock.now();
             std::thread::sleep(std::time::Duration::from_millis(20));
             let mut received = Vec::new();

@@ -31,9 +31,10 @@ impl Clocks {
     }
 }
 
-pub(crate) fn wait_readable(fd: BorrowedFd<'_>, longest: Duration) {
+/// Waits until one of the descriptors is readable, at most for `longest`.
+pub(crate) fn wait_readable<const N: usize>(fds: [BorrowedFd<'_>; N], longest: Duration) {
     use nix::poll::{PollFd, PollFlags, ppoll};
-    let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
+    let mut fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
     let micros = i64::try_from(longest.as_micros()).unwrap_or(i64::MAX / 1000);
     let timeout = TimeSpec::from_duration(std::time::Duration::from_micros(micros as u64));
     // The caller checks for messages, interrupted or not.

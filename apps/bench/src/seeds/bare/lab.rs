@@ -1,6 +1,7 @@
 //! The networks of the matrix: a LAN, and if wanted a second one, each behind a NAT of its own,
 //! with a network of public addresses between the NATs.
 
+use crate::lifetime::Namespaces;
 use crate::link::{Link, run};
 use std::fs;
 use std::io;
@@ -16,6 +17,9 @@ pub(super) const TAPS: [&str; 3] = ["tap0", "tap1", "tap2"];
 /// The ports that the first NAT forwards to the server: SIP and relayed media.
 const FORWARDED: &str = "{ 5060, 20000-29999 }";
 
+/// The namespaces: two LANs, the network between the NATs, and the NATs.
+const NAMESPACES: [&str; 5] = ["lan", "elsewhere", "public", "nat1", "nat2"];
+
 /// A place of a phone: the LAN of the server, or the network behind the second NAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
@@ -24,6 +28,14 @@ pub(super) enum Place {
 }
 
 impl Place {
+    /// The name of its LAN in [`NAMESPACES`].
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Lan => "lan",
+            Self::Elsewhere => "elsewhere",
+        }
+    }
+
     /// Returns the address of host `number`; the first is the local one, 254 is the NAT.
     pub(super) const fn address(self, number: u8) -> Ipv4Addr {
         match self {
@@ -36,9 +48,8 @@ impl Place {
 /// The networks. Dropping it removes them.
 #[derive(Debug)]
 pub(super) struct Lab {
-    id: u32,
     has_nats: bool,
-    names: Vec<String>,
+    _namespaces: Namespaces,
 }
 
 impl Lab {
@@ -47,7 +58,9 @@ impl Lab {
     /// # Errors
     /// `ip` or `nft` failed; they need root.
     pub(super) fn start(has_nats: bool) -> io::Result<Self> {
-        let mut lab = Self { id: std::process::id(), has_nats, names: Vec::new() };
+        let names = NAMESPACES.map(name);
+        let namespaces = Namespaces::prepare(names.iter().map(|name| &**name))?;
+        let lab = Self { has_nats, _namespaces: namespaces };
         lab.lan(Place::Lan)?;
         if has_nats {
             lab.lan(Place::Elsewhere)?;
@@ -67,31 +80,20 @@ impl Lab {
 
     /// Returns the name of the namespace of a place.
     pub(super) fn namespace(&self, place: Place) -> String {
-        self.name(match place {
-            Place::Lan => "lan",
-            Place::Elsewhere => "elsewhere",
-        })
+        name(place.name())
     }
 
-    fn name(&self, of: &str) -> String {
-        format!("barebell-bare-{}-{of}", self.id)
-    }
-
-    fn add(&mut self, of: &str) -> io::Result<String> {
-        let name = self.name(of);
+    fn add(&self, of: &str) -> io::Result<String> {
+        let name = name(of);
         run(&format!("ip netns add {name}"))?;
-        self.names.push(name.clone());
         run(&format!("ip -n {name} link set lo up"))?;
         Ok(name)
     }
 
     /// Adds a LAN: a bridge that has the addresses of the phones for Linux, and the interfaces of
     /// virtual machines.
-    fn lan(&mut self, place: Place) -> io::Result<()> {
-        let name = self.add(match place {
-            Place::Lan => "lan",
-            Place::Elsewhere => "elsewhere",
-        })?;
+    fn lan(&self, place: Place) -> io::Result<()> {
+        let name = self.add(place.name())?;
         run(&format!("ip -n {name} link add bridge type bridge forward_delay 0"))?;
         // Phones take a later change of addresses for a change of the network.
         run(&format!("ip -n {name} link set bridge addrgenmode none"))?;
@@ -108,8 +110,8 @@ impl Lab {
 
     /// Adds the NAT of a place: plain masquerade, and for the LAN the forwarded ports, which the
     /// LAN reaches by the public address, too.
-    fn nat(&mut self, place: Place, public: Ipv4Addr) -> io::Result<()> {
-        let (lan, middle) = (self.namespace(place), self.name("public"));
+    fn nat(&self, place: Place, public: Ipv4Addr) -> io::Result<()> {
+        let (lan, middle) = (self.namespace(place), name("public"));
         let nat = self.add(match place {
             Place::Lan => "nat1",
             Place::Elsewhere => "nat2",
@@ -147,11 +149,7 @@ impl Lab {
     }
 }
 
-impl Drop for Lab {
-    fn drop(&mut self) {
-        for name in &self.names {
-            // Its interfaces go with it.
-            let _ = run(&format!("ip netns delete {name}"));
-        }
-    }
+/// Returns the name of a namespace of this program.
+fn name(of: &str) -> String {
+    format!("barebell-bare-{}-{of}", std::process::id())
 }

@@ -4,7 +4,7 @@ use crate::metrics;
 use crate::record::Record;
 use crate::seeds::profile::Function;
 use crate::seeds::runs::{median_of, steps_of, systems};
-use crate::series::{Series, named};
+use crate::series::{Series, Value};
 
 /// A step: its name in the source, that of our server, the beginnings of the names of Kamailio's
 /// functions, and the number of messages of a registration with authentication that have it.
@@ -48,15 +48,17 @@ pub(super) fn ratios(ours: &Record, rival: &Record, functions: &[Function]) -> V
     let (Some((name, runs)), Some((rival, rivals))) = (highest(ours), highest(rival)) else {
         return Vec::new();
     };
-    let cpu = median_of(&rivals, metrics::cpu_per_operation).map(|(us, _)| us);
+    let cpu = median_of(&rivals, metrics::cpu_per_operation);
     let values = STEPS.iter().filter_map(|(step, own, beginnings, messages)| {
         let is_it = |function: &&Function| {
             let is_of_program = !function.object.starts_with('[') && function.object != "libc.so.6";
             is_of_program && beginnings.iter().any(|begin| function.name.starts_with(begin))
         };
         let share: f64 = functions.iter().filter(is_it).map(|function| function.share).sum();
-        let (us, _) = median_of(&runs, |run| run.steps.get(*own)?.mean_us())?;
-        Some((*step, share * cpu? / messages / us))
+        let (us, is_doubtful) = median_of(&runs, |run| run.steps.get(*own)?.mean_us())?;
+        let (cpu, is_rival_doubtful) = cpu?;
+        let is_doubtful = is_doubtful || is_rival_doubtful;
+        Some(Value { is_doubtful, ..Value::of(*step, share * cpu / messages / us) })
     });
-    vec![named(&format!("{rival} over {name}"), values.collect::<Vec<_>>())]
+    vec![Series { name: format!("{rival} over {name}"), values: values.collect() }]
 }

@@ -10,7 +10,7 @@ pub(super) const LOSS: f64 = 0.001;
 
 /// Returns by how much less CPU time a packet takes with each scheme of SRTP+ than with SRTP alone,
 /// without the time of receiving, at the highest rate that both withstand. Without such a
-/// rate it is the lowest, and not valid.
+/// rate it is the lowest, and not valid. Costs within the noise are left out.
 pub(super) fn flood(lines: &[FloodLine]) -> Vec<Series> {
     let [received, alone, schemes @ ..] = lines else { return Vec::new() };
     let value = |scheme: &FloodLine| {
@@ -21,8 +21,10 @@ pub(super) fn flood(lines: &[FloodLine]) -> Vec<Series> {
         });
         let is_doubtful = withstood.is_none();
         let ((received, alone), scheme) = withstood.or_else(|| points.clone().next())?;
-        let ratio = (alone.nanos - received.nanos) / (scheme.nanos - received.nanos);
-        Some(Value { is_doubtful, ..Value::of(name, ratio) })
+        let beyond = [alone, scheme].map(|it| it.nanos - received.nanos);
+        // A protection that costs less than nothing is within the noise of the measurement.
+        let is_known = beyond.iter().all(|nanos| *nanos > 0.0);
+        is_known.then(|| Value { is_doubtful, ..Value::of(name, beyond[0] / beyond[1]) })
     };
     vec![Series { name: "here".to_owned(), values: schemes.iter().filter_map(value).collect() }]
 }
@@ -118,4 +120,29 @@ pub(super) fn model(costs: &Costs) -> Vec<Series> {
         all.push(named("here, authentication of a packet", value));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::FloodPoint;
+
+    #[test]
+    fn a_flood_has_no_ratio_of_costs_within_the_noise() {
+        let line = |name: &str, nanos| {
+            let (forged_rate, lost, busy) = (1e5, 0.0, 0.5);
+            let points = vec![FloodPoint { forged_rate, lost, busy, nanos, doubt: None }];
+            FloodLine { name: name.to_owned(), points }
+        };
+        let all = [
+            line("received only", 1000.0),
+            line("SRTP alone", 1400.0),
+            line("SRTP+ scheme 1, pseudorandom sequence", 1100.0),
+            line("SRTP+ scheme 2, keyed hash", 900.0),
+        ];
+        assert_eq!(flood(&all)[0].values, [Value::of("scheme 1", 4.0)]);
+        // No scheme has a ratio if SRTP costs less than nothing.
+        let alone = [&all[..1], &[line("SRTP alone", 990.0)], &all[2..]].concat();
+        assert!(flood(&alone)[0].values.is_empty());
+    }
 }
