@@ -2,7 +2,7 @@
 
 use crate::description;
 use crate::relay::{Change, Received, Relay};
-use crate::{CandidateError, Event, Output, Path, RelayError, TurnServer};
+use crate::{CandidateError, Event, Output, Path, RelayError, TurnServer, TurnTransport};
 use ice::Credentials;
 use is::Protocol;
 use is::stun::{StunMessage, StunPacket};
@@ -12,11 +12,14 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use stun::{BindingResponse, Client, TransactionId};
+use stun::{BINDING, BindingResponse, Class, Client, TransactionId, Writer};
 
 /// The time within which candidates are gathered. A description does not wait longer for the
 /// answers of servers.
 const GATHERING: Duration = Duration::from_secs(2);
+/// The interval of indications to the servers, which keep the mappings of a NAT (RFC 8445 section
+/// 5.1.1.4).
+const KEEPALIVE: Duration = Duration::from_secs(15);
 /// The maximum number of the peer's addresses, from its description and from checks.
 const MAX_REMOTES: usize = 64;
 
@@ -32,6 +35,10 @@ pub struct Agent {
     relays: Vec<Relay>,
     /// Times of requests are durations since then.
     epoch: Instant,
+    /// The UDP addresses of servers, each with the local address that it knows.
+    servers: Vec<(SocketAddr, SocketAddr)>,
+    /// The time of the next keepalives.
+    next_keepalive: Instant,
     is_gathered: bool,
     /// The user fragment and the password of the peer.
     remote: Option<IceCreds>,
@@ -45,8 +52,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent with sockets at `locals`, which begins to gather candidates. STUN servers are asked
-    /// for server-reflexive addresses, TURN servers for relayed ones. The controlling agent is that
+    /// An agent with sockets at `locals`, which begins to gather candidates. STUN servers, and TURN
+    /// servers over UDP, are asked for server-reflexive addresses, TURN servers for relayed ones. The controlling agent is that
     /// of the first offer.
     ///
     /// # Errors
@@ -68,18 +75,31 @@ impl Agent {
         let local_for = |server: SocketAddr| {
             locals.iter().copied().find(|local| local.is_ipv4() == server.is_ipv4())
         };
-        let ask = |&server: &SocketAddr| {
+        let ask = |&(local, server): &(SocketAddr, SocketAddr)| {
             let mut id = [0; 12];
             random(&mut id);
-            Some((local_for(server)?, Client::new(TransactionId(id), server, Duration::ZERO)))
+            (local, Client::new(TransactionId(id), server, Duration::ZERO))
         };
         let relay = |(index, server): (usize, &TurnServer)| {
             Relay::new(server.clone(), index, local_for(server.address), now)
         };
+        let on_socket = |server: &&TurnServer| server.transport == TurnTransport::Udp;
+        let turn_addresses = turn.iter().filter(on_socket).map(|server| server.address);
+        let mut servers: Vec<_> = stun
+            .iter()
+            .copied()
+            .chain(turn_addresses)
+            .filter_map(|server| Some((local_for(server)?, server)))
+            .collect();
+        servers.sort_unstable();
+        servers.dedup();
+        let questions = servers.iter().map(ask).collect();
         let mut agent = Self {
+            servers,
+            next_keepalive: now + KEEPALIVE,
             ice,
             locals: locals.to_vec(),
-            questions: stun.iter().filter_map(ask).collect(),
+            questions,
             relays: turn.iter().enumerate().map(relay).collect(),
             epoch: now,
             is_gathered: false,
@@ -105,14 +125,13 @@ impl Agent {
         text
     }
 
-    /// The default destination of the description (RFC 8839 section 4.2.1.2): a relayed address, or
-    /// else a server-reflexive one, or else that of the first socket.
+    /// The default destination of the description (RFC 8839 section 4.2.1.2): a server-reflexive
+    /// address, or else that of the first socket. It is never a relayed one: a peer without ICE has
+    /// no permission there.
     #[must_use]
     pub fn default_address(&self) -> Option<SocketAddr> {
         let of = |kind| self.ice.local_candidates().find(|it| it.kind() == kind);
-        let candidate = of(CandidateKind::Relayed)
-            .or_else(|| of(CandidateKind::ServerReflexive))
-            .or_else(|| of(CandidateKind::Host));
+        let candidate = of(CandidateKind::ServerReflexive).or_else(|| of(CandidateKind::Host));
         candidate.map(|it| it.addr())
     }
 
@@ -128,17 +147,31 @@ impl Agent {
         self.selected
     }
 
-    /// Sets the parameters of the peer's description, and begins the checks. Other credentials than
-    /// before restart ICE (RFC 8445 section 9). Returns true if they do: then this end has new
-    /// credentials, too, unless [`Agent::restart`] was called first.
-    pub fn set_remote(&mut self, now: Instant, parameters: &IceParameters<'_>) -> bool {
-        let (ufrag, pass) = (parameters.ufrag.to_owned(), parameters.password.to_owned());
-        let credentials = IceCreds { ufrag, pass };
-        let restarts = self.remote.as_ref().is_some_and(|remote| *remote != credentials);
-        if restarts {
-            self.restart(now);
+    /// Makes this end the controlling one, before the checks begin.
+    pub fn control(&mut self, is_controlling: bool) {
+        if self.remote.is_none() {
+            self.ice.set_controlling(is_controlling);
+        }
+    }
+
+    /// Returns true if a description has other credentials than the one before. In an offer they
+    /// restart ICE (RFC 8445 section 9): call [`Agent::restart`] before the answer.
+    #[must_use]
+    pub fn is_restart(&self, parameters: &IceParameters<'_>) -> bool {
+        self.remote.as_ref().is_some_and(|remote| {
+            (&*remote.ufrag, &*remote.pass) != (parameters.ufrag, parameters.password)
+        })
+    }
+
+    /// Sets the parameters of the peer's description, and begins the checks. Those of another
+    /// peer, as of another branch of a forked call, replace the former ones.
+    pub fn set_remote(&mut self, now: Instant, parameters: &IceParameters<'_>) {
+        if self.is_restart(parameters) {
+            self.begin_anew(self.ice.local_credentials().clone());
         }
         if self.remote.is_none() {
+            let (ufrag, pass) = (parameters.ufrag.to_owned(), parameters.password.to_owned());
+            let credentials = IceCreds { ufrag, pass };
             if parameters.is_lite {
                 // A lite agent does not nominate.
                 self.ice.set_controlling(true);
@@ -156,16 +189,20 @@ impl Agent {
             self.ice.add_remote_candidate(candidate);
         }
         self.on_timer(now);
-        restarts
     }
 
     /// Restarts ICE with new credentials. Media go over the old pair until another one is
     /// nominated.
     pub fn restart(&mut self, now: Instant) {
-        self.ice.ice_restart(credentials(self.random), true);
+        self.begin_anew(credentials(self.random));
+        self.on_timer(now);
+    }
+
+    /// Forgets the checks, and the description of the peer.
+    fn begin_anew(&mut self, local: IceCreds) {
+        self.ice.ice_restart(local, true);
         self.remote = None;
         self.checked.clear();
-        self.on_timer(now);
     }
 
     /// Handles a datagram that the socket at `local` has received.
@@ -252,7 +289,8 @@ impl Agent {
         self.on_timer(now);
     }
 
-    /// Sends a datagram to the peer over the nominated pair. Returns false if there is none.
+    /// Sends a datagram to the peer over the nominated pair. Returns false without such
+    /// a pair.
     pub fn send(&mut self, now: Instant, bytes: &[u8]) -> bool {
         let Some(Path { local, remote, .. }) = self.selected else { return false };
         self.transmit(now, local, remote, bytes);
@@ -290,7 +328,8 @@ impl Agent {
         let questions = questions.map(|timer| self.epoch + timer);
         let relays = self.relays.iter().filter_map(Relay::next_timer);
         let gathering = (!self.is_gathered).then_some(self.epoch + GATHERING);
-        let earliest = questions.chain(relays).chain(gathering).min();
+        let keepalive = (!self.servers.is_empty()).then_some(self.next_keepalive);
+        let earliest = questions.chain(relays).chain(gathering).chain(keepalive).min();
         let checks = if self.remote.is_some() { self.ice.poll_timeout() } else { None };
         earliest.into_iter().chain(checks).min()
     }
@@ -298,6 +337,7 @@ impl Agent {
     /// Does all that is due: requests to servers, checks, repetitions.
     pub fn on_timer(&mut self, now: Instant) {
         self.ask_servers(now);
+        self.keep_alive(now);
         for index in 0..self.relays.len() {
             let relay = &mut self.relays[index];
             if relay.next_timer().is_some_and(|timer| timer <= now) {
@@ -331,6 +371,22 @@ impl Agent {
                 stun::Event::TimedOut => false,
             }
         });
+    }
+
+    /// Sends an indication to each server, if it is due.
+    fn keep_alive(&mut self, now: Instant) {
+        if now < self.next_keepalive {
+            return;
+        }
+        self.next_keepalive = now + KEEPALIVE;
+        for &(local, remote) in &self.servers {
+            let (mut id, mut bytes) = ([0; 12], Vec::new());
+            (self.random)(&mut id);
+            let writer = Writer::new(Class::Indication, BINDING, TransactionId(id), &mut bytes);
+            if writer.fingerprint().is_ok() {
+                self.out.push_back(Output::Datagram { local, remote, bytes });
+            }
+        }
     }
 
     /// Returns true if a datagram is the response of a STUN server.

@@ -35,7 +35,7 @@ pub(crate) struct Relay {
     peers: BTreeSet<IpAddr>,
     /// The transaction that the server has answered by its realm and nonce.
     challenged: Option<TransactionId>,
-    /// The error by which the server has refused an allocation.
+    /// The error response to an allocation, if the server refuses it.
     refusal: Option<RelayError>,
     next: Option<Instant>,
 }

@@ -3,6 +3,8 @@
 mod support;
 
 use ice_agent::{Event, RelayError, TurnServer, TurnTransport};
+use sdp::SessionDescription;
+use sdp::ice::IceParameters;
 use std::time::Duration;
 use support::net::{Nat, Net, turn_server};
 
@@ -44,7 +46,7 @@ fn agents_behind_symmetric_nats_fail_without_a_turn_server() {
     assert_eq!(net.talk(), [0, 0]);
 }
 
-/// Two agents behind symmetric NATs, of which these use the TURN server.
+/// Two agents behind symmetric NATs, with these TURN servers of each.
 fn through_turn(servers: [&[TurnServer]; 2]) -> Net {
     let mut net = Net::new(Nat::Symmetric, servers);
     for (place, servers) in servers.iter().enumerate() {
@@ -124,6 +126,35 @@ fn media_go_on_while_ice_restarts() {
     // The same description again changes nothing.
     assert!(!net.describe(1, &offer) && !net.describe(0, &answer));
     net.run(60 * SECOND);
+    assert_eq!(net.talk(), [1, 1]);
+}
+
+#[test]
+fn mappings_of_servers_are_kept_alive() {
+    let udp = [turn_server(TurnTransport::Udp)];
+    let mut net = Net::new(Nat::Symmetric, [&udp, &[]]);
+    net.run(61 * SECOND);
+    assert_eq!(net.kept_alive, 8, "four of each end");
+    connect(&mut net);
+    assert_eq!(net.talk(), [1, 1]);
+}
+
+#[test]
+fn the_answer_of_another_branch_replaces_the_first_one() {
+    let mut net = Net::new(Nat::FullCone, [&[], &[]]);
+    net.run(SECOND);
+    let other = format!("a=ice-ufrag:fork\r\na=ice-pwd:{}\r\n", "x".repeat(22));
+    net.describe(0, &other);
+    let now = net.now;
+    let lines = net.ends[1].agent.description();
+    let own = net.ends[0].agent.description();
+    let text = format!("v=0\r\nm=audio 9 RTP/AVP 0\r\n{lines}");
+    let session = SessionDescription::parse(text.as_bytes()).unwrap();
+    let parameters = IceParameters::of(&session.media[0], &session).unwrap().unwrap();
+    net.ends[0].agent.set_remote(now, &parameters);
+    assert_eq!(net.ends[0].agent.description(), own, "the offer had these credentials");
+    net.describe(1, &own);
+    net.run(10 * SECOND);
     assert_eq!(net.talk(), [1, 1]);
 }
 

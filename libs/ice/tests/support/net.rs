@@ -47,6 +47,8 @@ pub(crate) struct Net {
     pub(crate) turn: TurnServer,
     on_the_way: BTreeMap<(Instant, u64), Packet>,
     sent: u64,
+    /// The number of indications to the STUN server.
+    pub(crate) kept_alive: usize,
     /// True if all datagrams are lost.
     pub(crate) is_dead: bool,
 }
@@ -87,7 +89,7 @@ impl Net {
         let server = turn_server(TurnTransport::Udp).address;
         let turn = TurnServer::new(server, now);
         let on_the_way = BTreeMap::new();
-        let mut net = Self { now, ends, turn, on_the_way, sent: 0, is_dead: false };
+        let mut net = Self { now, ends, turn, on_the_way, sent: 0, kept_alive: 0, is_dead: false };
         net.settle();
         net
     }
@@ -108,12 +110,17 @@ impl Net {
         }
     }
 
-    /// One end learns a description. Returns true if it restarts.
+    /// One end learns a description, as an offer or an answer. Returns true if it restarts.
     pub(crate) fn describe(&mut self, place: usize, lines: &str) -> bool {
         let text = format!("v=0\r\nm=audio 9 RTP/AVP 0\r\n{lines}");
         let session = SessionDescription::parse(text.as_bytes()).unwrap();
         let parameters = IceParameters::of(&session.media[0], &session).unwrap().unwrap();
-        let restarts = self.ends[place].agent.set_remote(self.now, &parameters);
+        let agent = &mut self.ends[place].agent;
+        let restarts = agent.is_restart(&parameters);
+        if restarts {
+            agent.restart(self.now);
+        }
+        agent.set_remote(self.now, &parameters);
         self.settle();
         restarts
     }
@@ -175,8 +182,12 @@ impl Net {
         let (now, from, to) = (self.now, *from, *to);
         if to == stun_server() {
             let mut answer = Vec::new();
-            assert!(stun::respond_to_binding(from, bytes, &mut answer));
-            return self.send(to, from, answer);
+            if stun::respond_to_binding(from, bytes, &mut answer) {
+                self.send(to, from, answer);
+            } else {
+                self.kept_alive += 1;
+            }
+            return;
         }
         if to.ip() == self.turn.address.ip() {
             let sent = match to == self.turn.address {

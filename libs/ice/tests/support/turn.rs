@@ -4,7 +4,7 @@ use md5::{Digest, Md5};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
-use stun::{Class, Message, TransactionId, Writer, attribute_type as at};
+use stun::{BINDING, Class, Message, TransactionId, Writer, attribute_type as at};
 
 const ALLOCATE: u16 = 3;
 const REFRESH: u16 = 4;
@@ -79,7 +79,15 @@ impl TurnServer {
             return vec![(allocation.relayed, *peer, bytes[4..4 + length].to_vec())];
         }
         let message = Message::parse(bytes).expect("a message of a client");
-        if message.class == Class::Indication && message.method == SEND {
+        if message.class == Class::Indication && message.method != SEND {
+            return Vec::new();
+        }
+        if message.method == BINDING {
+            let mut answer = Vec::new();
+            assert!(stun::respond_to_binding(client, bytes, &mut answer));
+            return vec![(self.address, client, answer)];
+        }
+        if message.class == Class::Indication {
             let Some(allocation) = self.allocations.get(&client) else { return Vec::new() };
             let peer = peer_of(&message);
             let is_permitted = allocation.permissions.get(&peer.ip()).is_some_and(|end| *end > now);
