@@ -223,6 +223,7 @@ impl Driver for BarebellPhone {
             "ringing" => Some(Event::Ringback),
             "answered" => Some(Event::Established),
             "ended" => Some(Event::Ended),
+            "path" => event["turn"].as_str().map(|_| Event::ThroughTurn),
             "dtmf" => event["digit"].as_str()?.chars().next().map(Event::Key),
             _ => None,
         }

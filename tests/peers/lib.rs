@@ -23,4 +23,5 @@ pub mod test_server;
 pub mod tone;
 pub mod trace;
 pub mod transport;
+pub mod turn;
 pub mod twinkle;

@@ -62,7 +62,7 @@ impl Nats {
     /// The machines cannot be created, usually without root.
     #[must_use]
     pub fn open() -> Self {
-        Self::with("masquerade")
+        Self::with("masquerade", "needed")
     }
 
     /// As [`Nats::open`], with symmetric NATs: each destination sees a different port (RFC 4787
@@ -72,11 +72,21 @@ impl Nats {
     /// The machines cannot be created, usually without root.
     #[must_use]
     pub fn symmetric() -> Self {
-        Self::with("masquerade random,fully-random")
+        Self::with("masquerade random,fully-random", "needed")
     }
 
-    /// Creates NATs with the nftables statement `translation` for outgoing packets.
-    fn with(translation: &str) -> Self {
+    /// As [`Nats::symmetric`], with a server that relays no media.
+    ///
+    /// # Panics
+    /// The machines cannot be created, usually without root.
+    #[must_use]
+    pub fn symmetric_without_relay() -> Self {
+        Self::with("masquerade random,fully-random", "off")
+    }
+
+    /// Creates NATs with the nftables statement `translation` for outgoing packets, and a server
+    /// with this value of `media.relay`.
+    fn with(translation: &str, relay: &str) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = |machine: &str| format!("barebell-{}-{number}-{machine}", std::process::id());
         let machine = |address, of: &str| Machine { namespace: name(of), address };
@@ -96,7 +106,7 @@ impl Nats {
         for (side, inner) in (1..).zip(nats.inside.clone()) {
             nats.connect(side, &inner, &name(&format!("nat{side}")), &middle, translation);
         }
-        nats.serve();
+        nats.serve(relay);
         nats
     }
 
@@ -146,7 +156,7 @@ impl Nats {
         let _ = run(Program { name: "nft", packages: "nftables" }, command);
     }
 
-    fn serve(&mut self) {
+    fn serve(&mut self, relay: &str) {
         let binary = built(BAREBELL.name, "BAREBELL_BIN");
         let data = self.folder.join("data");
         let users = ["alice", "bob"].map(|user| format!("{user}:{PASSWORD}\n")).concat();
@@ -155,8 +165,10 @@ impl Nats {
         import.args(["user", "import", "--domain", DOMAIN]).arg(self.folder.join("users"));
         import.arg("--data").arg(&data);
         let _ = run(BAREBELL, import);
+        self.folder.write("barebell.toml", &format!("[media]\nrelay = \"{relay}\"\n"));
         let mut command = self.public.command(&binary);
-        command.args(["serve", "--domain", DOMAIN, "--listen", &format!("udp:{}", self.address())]);
+        command.arg("serve").arg("--config").arg(self.folder.join("barebell.toml"));
+        command.args(["--domain", DOMAIN, "--listen", &format!("udp:{}", self.address())]);
         command.args(["--listen", &format!("tcp:{}", self.address())]).arg("--data").arg(&data);
         self.server = Some(Process::start(IP, command, &self.folder.join("barebell.log")));
         self.stun = Some(Stun::start(|program| self.public.command(program), &[SERVER, SECOND]));
@@ -170,6 +182,12 @@ impl Nats {
             let servers = [(SERVER, 5060), (SERVER, 3478), (SECOND, 3478)];
             servers.iter().all(|&(address, port)| is_listening(address, port)).then_some(())
         });
+    }
+
+    /// A command that runs `program` on the public machine.
+    #[must_use]
+    pub fn public_command(&self, program: &str) -> Command {
+        self.public.command(program)
     }
 
     /// The address of the server.

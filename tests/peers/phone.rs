@@ -160,6 +160,8 @@ pub enum Event {
     Ended,
     /// The other side has sent a DTMF key.
     Key(char),
+    /// Media go through a TURN server. Only barebell-phone reports it.
+    ThroughTurn,
 }
 
 impl Event {

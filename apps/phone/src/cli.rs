@@ -10,6 +10,7 @@ use srtp::plus::{Placement, Scheme, SrtpPlus};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use stun::TurnUri;
 
 /// A softphone for the shell: places and takes secure calls. Without a command it starts the
 /// full-screen interface.
@@ -192,6 +193,21 @@ pub(crate) struct LineArgs {
     /// 192.0.2.1:3478; with two of them the kind of NAT is detected
     #[arg(long, value_name = "HOST")]
     pub(crate) stun: Vec<String>,
+    /// Use ICE with other ends that know it: the addresses of this machine, those that --stun
+    /// reports and those of --turn are tried
+    #[arg(long)]
+    pub(crate) ice: bool,
+    /// A TURN server that relays media if nothing else works, such as turn:turn.example.org,
+    /// turn:192.0.2.1:3478?transport=tcp or turns:turn.example.org; can be repeated, includes --ice
+    #[arg(long, value_name = "URI", requires = "turn_user")]
+    pub(crate) turn: Vec<TurnUri>,
+    /// The user at the TURN servers. The password is in the environment variable
+    /// BAREBELL_PHONE_TURN_PASSWORD
+    #[arg(long, value_name = "NAME", requires = "turn")]
+    pub(crate) turn_user: Option<String>,
+    /// Read the password for the TURN servers from this file
+    #[arg(long, value_name = "FILE", requires = "turn")]
+    pub(crate) turn_password_file: Option<PathBuf>,
     /// Accept calls, too, that do not come through the server of an account
     #[arg(long)]
     pub(crate) direct: bool,

@@ -5,6 +5,7 @@ use crate::converter::Converter;
 use crate::devices;
 use crate::figures::Media;
 use crate::handshake::Handshake;
+use crate::ice::Ice;
 use crate::ports::Ports;
 use crate::random::random;
 use crate::tap::Tap;
@@ -49,6 +50,8 @@ pub(crate) struct Leg {
     handshake: Option<Handshake>,
     /// Events of the handshake that the owner has not taken.
     pub(crate) security: Option<Result<(), AssociationError>>,
+    /// The offer of an incoming call, until it is answered.
+    pub(crate) first_offer: Option<Vec<u8>>,
     recording: Option<Recording>,
     /// Conversion from the microphone to the codec; below, from the codec to the speaker.
     outward: Converter,
@@ -76,8 +79,14 @@ impl Leg {
         tap: Tap,
     ) -> io::Result<Self> {
         let (local, public) = (ports.rtp.local_addr()?, ports.mapped());
+        let mut call = ::call::Call::new(Setup { local, public, ..setup }, &mut random);
+        let mut ports = ports;
+        if let Some(ice) = &mut ports.ice {
+            ice.control(true);
+            call.set_ice(Some(ice.lines()));
+        }
         Ok(Self {
-            call: ::call::Call::new(Setup { local, public, ..setup }, &mut random),
+            call,
             ports,
             sound,
             ear,
@@ -85,6 +94,7 @@ impl Leg {
             is_flooded: false,
             handshake: identity.map(Handshake::new),
             security: None,
+            first_offer: None,
             recording,
             outward: Converter::default(),
             inward: Converter::default(),
@@ -116,6 +126,7 @@ impl Leg {
     ) -> Result<(), String> {
         let local = ports.rtp.local_addr().map_err(|error| error.to_string())?;
         let public = ports.mapped();
+        self.call.set_ice(ports.ice.as_ref().map(Ice::lines));
         self.ports = ports;
         let moved = self.call.move_to(agent, now, local, public, &mut random);
         moved.map_err(|error| error.to_string())
@@ -142,49 +153,80 @@ impl Leg {
                 let received = self.ports.receive(channel, &mut datagram);
                 let Ok((length, from, at)) = received else { break };
                 let datagram = &mut datagram[..length];
-                if self.ports.takes(now, from, datagram) {
+                let is_ours = channel == Channel::Rtp || self.ports.ice.is_none();
+                if !is_ours || self.ports.takes(now, at, from, datagram) {
                     continue;
                 }
-                self.tap.packet(false, at, self.ports.socket(channel), from, datagram);
-                let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-                if let (Some(handshake), Kind::Dtls) = (&mut self.handshake, Kind::of(datagram)) {
-                    let taken = handshake.receive(&self.call, from, datagram);
-                    self.security = taken.err().map(Err).or(self.security.take());
-                    continue;
-                }
-                if self.session().is_none() {
-                    continue;
-                }
-                let age = clock.duration_since(at).unwrap_or_default().min(OLDEST);
-                let arrival = at_now - sip::Duration::from(age);
-                let what = self.call.receive(channel, arrival, from, datagram);
-                if let Received::Digit(key) = what {
-                    self.ear.hear_key(key);
-                }
-                heard(what);
+                let age = clock.duration_since(at).unwrap_or_default();
+                self.hear(channel, (at, age, at_now), from, datagram, &mut heard);
             }
+        }
+        while let Some((at, mut datagram)) = self.ports.next_heard() {
+            // The checks have proved the source. The session knows the peer by its description.
+            let Some(from) = self.remote() else { continue };
+            let age = clock.duration_since(at).unwrap_or_default();
+            self.hear(Channel::Rtp, (at, age, at_now), from, &mut datagram, &mut heard);
         }
         self.shake_hands();
     }
 
     /// Advances the handshake. Its result is in `security`.
     fn shake_hands(&mut self) {
+        let remote = self.remote();
         let Self { call, ports, tap, handshake, security, .. } = self;
         let Some(handshake) = handshake.as_mut().filter(|_| call.may_send()) else { return };
         if matches!(security, Some(Err(_))) {
             return;
         }
-        match handshake.drive(call, |to, datagram| send(ports, tap, Channel::Rtp, to, datagram)) {
+        let driven = handshake.drive(call, |to, datagram| {
+            send(ports, tap, Channel::Rtp, (to, remote), datagram);
+        });
+        match driven {
             Ok(true) => *security = Some(Ok(())),
             Ok(false) => {}
             Err(error) => *security = Some(Err(error)),
         }
     }
 
+    /// The address of RTP in the description of the remote end.
+    fn remote(&self) -> Option<SocketAddr> {
+        self.session()?.stream().remote
+    }
+
+    /// Passes a datagram that has arrived at `at`, an `age` ago, to the handshake or the session.
+    fn hear(
+        &mut self,
+        channel: Channel,
+        (at, age, now): (SystemTime, Duration, sip::Instant),
+        from: SocketAddr,
+        datagram: &mut [u8],
+        heard: &mut impl FnMut(Received),
+    ) {
+        self.tap.packet(false, at, self.ports.socket(channel), from, datagram);
+        let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+        if let (Some(handshake), Kind::Dtls) = (&mut self.handshake, Kind::of(datagram)) {
+            let taken = handshake.receive(&self.call, from, datagram);
+            self.security = taken.err().map(Err).or(self.security.take());
+            return;
+        }
+        if self.session().is_none() {
+            return;
+        }
+        let arrival = now - sip::Duration::from(age.min(OLDEST));
+        let what = self.call.receive(channel, arrival, from, datagram);
+        if let Received::Digit(key) = what {
+            self.ear.hear_key(key);
+        }
+        heard(what);
+    }
+
     /// Sends an RTCP BYE.
     pub(crate) fn say_bye(&mut self, now: sip::Instant) {
+        let remote = self.remote();
         let Self { call, ports, tap, .. } = self;
-        call.say_bye(now, &mut |channel, to, packet| send(ports, tap, channel, to, packet));
+        call.say_bye(now, &mut |channel, to, packet| {
+            send(ports, tap, channel, (to, remote), packet);
+        });
     }
 
     /// Adopts the sample rate of the current codec.
@@ -219,9 +261,10 @@ impl Leg {
                 frame
             }
         };
+        let remote = self.remote();
         let Self { call, ports, tap, .. } = self;
         call.send(agent, at_now, &mut frame, &mut |channel, to, packet| {
-            send(ports, tap, channel, to, packet);
+            send(ports, tap, channel, (to, remote), packet);
         });
         self.shake_hands();
     }
@@ -261,10 +304,23 @@ impl Leg {
     }
 }
 
-/// Sends `packet`. A failed datagram counts as lost.
-fn send(ports: &Ports, tap: &Tap, channel: Channel, to: SocketAddr, packet: &[u8]) {
+/// Sends `packet` to `to`. A failed datagram counts as lost. With ICE the packets to `remote`, the
+/// address in the description, go over the nominated pair, and others are not sent.
+fn send(
+    ports: &mut Ports,
+    tap: &Tap,
+    channel: Channel,
+    (to, remote): (SocketAddr, Option<SocketAddr>),
+    packet: &[u8],
+) {
+    match &mut ports.ice {
+        Some(ice) if channel == Channel::Rtp && Some(to) == remote => ice.send(packet),
+        Some(_) => return,
+        None => {
+            let _ = ports.socket(channel).send_to(packet, to);
+        }
+    }
     let socket = ports.socket(channel);
-    let _ = socket.send_to(packet, to);
     tap.packet(true, SystemTime::now(), socket, to, packet);
 }
 

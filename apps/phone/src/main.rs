@@ -12,10 +12,12 @@ mod converter;
 mod devices;
 mod figures;
 mod handshake;
+mod ice;
 mod impression;
 mod interface;
 mod junit;
 mod leg;
+mod leg_ice;
 mod links;
 mod lookups;
 mod outcome;
@@ -34,6 +36,7 @@ mod system;
 mod tap;
 mod terminal;
 mod trace;
+mod turn;
 mod warnings;
 mod wav;
 
@@ -251,6 +254,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
     if trust != Trust::System {
         Client::new(&trust, None, true).map_err(|error| Outcome::Usage(error.to_string()))?;
     }
+    let stun = stun_servers(&line.stun).map_err(Outcome::Failed)?;
     Ok(Setup {
         accounts,
         listen: line.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, port).into()),
@@ -263,7 +267,8 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         tap: Tap::new(line.trace, line.pcap.as_deref()).map_err(Outcome::Usage)?,
         incoming_calls: line.incoming.into(),
         direct_calls: line.direct,
-        stun: stun_servers(&line.stun).map_err(Outcome::Failed)?,
+        ice: turn::ice_setup(line, &stun, &trust).map_err(Outcome::Failed)?,
+        stun,
         timings: line.timings,
         suppresses_silence: line.vad,
         trust,

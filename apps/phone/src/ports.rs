@@ -1,6 +1,7 @@
 //! The media sockets of one call: one for RTP and one on the next port for RTCP, and the public
 //! address of the first.
 
+use crate::ice::{Heard, Ice, IceSetup};
 use crate::random::random;
 use media::{Channel, Mapper, Mapping};
 use nix::cmsg_space;
@@ -24,6 +25,8 @@ pub(crate) struct Ports {
     pub(crate) rtcp: UdpSocket,
     local: IpAddr,
     mapper: Option<Mapper>,
+    /// ICE, if it is used. It asks the STUN servers then.
+    pub(crate) ice: Option<Ice>,
     opened: Duration,
     packet: Vec<u8>,
     /// Buffer for the control messages of a datagram.
@@ -41,8 +44,23 @@ impl Ports {
             stun.iter().copied().filter(|server| server.is_ipv4() == local.is_ipv4()).collect();
         let (packet, control) = (Vec::new(), cmsg_space!(TimeSpec));
         let mapper = (!servers.is_empty()).then(|| Mapper::new(&servers, now));
-        let mut ports = Self { rtp, rtcp, local, mapper, opened: now, packet, control };
+        let ice = None;
+        let mut ports = Self { rtp, rtcp, local, mapper, ice, opened: now, packet, control };
         ports.poll(now);
+        Ok(ports)
+    }
+
+    /// As [`Ports::open`], with ICE, by the servers in `setup`.
+    ///
+    /// # Errors
+    /// If there is no free pair.
+    pub(crate) fn open_with_ice(
+        local: IpAddr,
+        setup: &IceSetup,
+        now: Duration,
+    ) -> io::Result<Self> {
+        let mut ports = Self::open(local, &[], now)?;
+        ports.ice = Some(Ice::open(&ports.rtp, setup)?);
         Ok(ports)
     }
 
@@ -61,12 +79,19 @@ impl Ports {
 
     /// Returns true if the public address is unknown and worth waiting for.
     pub(crate) fn is_waiting(&self, now: Duration) -> bool {
-        self.mapper.is_some() && self.mapped().is_none() && now < self.opened + PATIENCE
+        let waits = match &self.ice {
+            Some(ice) => !ice.is_gathered(),
+            None => self.mapper.is_some() && self.mapped().is_none(),
+        };
+        waits && now < self.opened + PATIENCE
     }
 
     /// The public address of the RTP port, if a server has reported it.
     pub(crate) fn mapped(&self) -> Option<SocketAddr> {
-        self.mapper.as_ref()?.mapped()
+        match &self.ice {
+            Some(ice) => ice.mapped(),
+            None => self.mapper.as_ref()?.mapped(),
+        }
     }
 
     /// The kind of NAT mapping, as far as known.
@@ -84,12 +109,18 @@ impl Ports {
     }
 
     /// The time at which [`Ports::poll`] is due.
-    pub(crate) fn next_timer(&self) -> Option<Duration> {
-        self.mapper.as_ref()?.next_timer()
+    pub(crate) fn next_timer(&mut self, now: Duration) -> Option<Duration> {
+        match &mut self.ice {
+            Some(ice) => Some(now + ice.wait()),
+            None => self.mapper.as_ref()?.next_timer(),
+        }
     }
 
-    /// Sends due STUN requests.
+    /// Sends due STUN requests, and checks of ICE.
     pub(crate) fn poll(&mut self, now: Duration) {
+        if let Some(ice) = &mut self.ice {
+            return ice.turn();
+        }
         let Some(mapper) = &mut self.mapper else { return };
         while let Some(server) = mapper.poll(now, &mut random, &mut self.packet) {
             // A failed request is sent again later.
@@ -124,8 +155,19 @@ impl Ports {
         Ok((told.bytes, from.ok_or(io::ErrorKind::InvalidData)?, at))
     }
 
-    /// Passes a datagram to the STUN client. Returns true if it is a response.
-    pub(crate) fn takes(&mut self, now: Duration, from: SocketAddr, datagram: &[u8]) -> bool {
+    /// Passes a datagram of the RTP port to the STUN client or to ICE. Returns true if it is a
+    /// response, or if ICE decides about it: [`Ports::next_heard`] then returns media.
+    pub(crate) fn takes(
+        &mut self,
+        now: Duration,
+        at: SystemTime,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> bool {
+        if let Some(ice) = &mut self.ice {
+            ice.receive(at, from, datagram);
+            return true;
+        }
         self.mapper.as_mut().is_some_and(|mapper| mapper.receive(now, from, datagram))
     }
 
@@ -133,8 +175,13 @@ impl Ports {
     pub(crate) fn read(&mut self, now: Duration) {
         let mut datagram = [0; 2048];
         while let Ok((length, from)) = self.rtp.recv_from(&mut datagram) {
-            let _ = self.takes(now, from, &datagram[..length]);
+            let _ = self.takes(now, SystemTime::now(), from, &datagram[..length]);
         }
+    }
+
+    /// The next datagram that came by ICE.
+    pub(crate) fn next_heard(&mut self) -> Option<Heard> {
+        self.ice.as_mut()?.next_heard()
     }
 }
 

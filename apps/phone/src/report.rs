@@ -83,6 +83,15 @@ pub(crate) enum PhoneEvent {
         call: u64,
         address: String,
     },
+    /// ICE has found a way for media, or another one.
+    Path {
+        call: u64,
+        /// The address of the remote end.
+        remote: String,
+        /// The TURN server that relays, if this end uses one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        turn: Option<String>,
+    },
     /// The time of the SRTP steps in a call.
     Timings {
         call: u64,
@@ -366,6 +375,10 @@ impl std::fmt::Display for PhoneEvent {
             Self::Device { cause } => write!(f, "no sound: {cause}"),
             Self::Redirected { to, .. } => write!(f, "the call is sent to {to}"),
             Self::Moved { address, .. } => write!(f, "the call goes on from {address}"),
+            Self::Path { remote, turn: None, .. } => write!(f, "media go to {remote}"),
+            Self::Path { remote, turn: Some(turn), .. } => {
+                write!(f, "media go to {remote} through the TURN server {turn}")
+            }
             Self::Timings { suite, steps, .. } => {
                 write!(f, "SRTP {suite}:")?;
                 steps.iter().try_for_each(|StepTaken { step, count, mean_ns }| {

@@ -79,17 +79,42 @@ pub(crate) fn of_environment() -> Option<Password> {
     text.map(|text| Password::new(&text))
 }
 
+/// The environment variable with the password for TURN servers.
+const TURN_VARIABLE: &str = "BAREBELL_PHONE_TURN_PASSWORD";
+
+/// The password for TURN servers: the first line of `file`, or else the one in the environment.
+///
+/// # Errors
+/// A description of the failure.
+pub(crate) fn of_turn(file: Option<&Path>) -> Result<String, String> {
+    let Some(path) = file else {
+        let text = std::env::var(TURN_VARIABLE).ok().filter(|text| !text.is_empty());
+        return text.ok_or(format!(
+            "--turn needs a password: in {TURN_VARIABLE}, or in a file with --turn-password-file"
+        ));
+    };
+    let wrong = |text: String| format!("--turn-password-file {}: {text}", path.display());
+    let file = std::fs::File::open(path).map_err(|error| wrong(error.to_string()))?;
+    warn_of_readers(path);
+    line_of(file).map_err(wrong)
+}
+
 fn empty() -> String {
     "it contains no password".to_owned()
 }
 
 fn read(from: impl Read) -> Result<Password, String> {
+    line_of(from).map(|line| Password::new(&line))
+}
+
+/// The first line of `from`, which is not empty.
+fn line_of(from: impl Read) -> Result<String, String> {
     let mut text = String::new();
     // The writer may keep its end open after the line.
     let mut from = BufReader::new(from.take(MAX_LENGTH));
     from.read_line(&mut text).map_err(|error| error.to_string())?;
     match text.lines().next().filter(|line| !line.is_empty()) {
-        Some(line) => Ok(Password::new(line)),
+        Some(line) => Ok(line.to_owned()),
         None => Err(empty()),
     }
 }

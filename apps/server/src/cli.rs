@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Calls(CallsFlags),
     /// Trace the SIP messages of calls: mark calls in advance, show a traced one as a ladder
     Trace(TraceFlags),
+    /// Create short-lived credentials of a user for the TURN servers of the configuration
+    Turn(TurnFlags),
     /// Refuse new calls, and let those that stand end by themselves: before an upgrade
     Drain(DrainFlags),
     /// Report the problems of a configuration, with line and column
@@ -253,6 +255,19 @@ pub(crate) struct ScreenFlags {
     #[arg(long)]
     pub(crate) watch: bool,
     /// Print JSON, one value on each line
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) place: Place,
+}
+
+/// The flags of `turn`.
+#[derive(Debug, Args)]
+pub(crate) struct TurnFlags {
+    /// The user, such as alice or alice@example.org: a part of the name at the TURN servers
+    pub(crate) user: String,
+    /// Print JSON, with the fields of the REST API of TURN servers
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::log;
 use crate::media::MediaSettings;
+use crate::turn::TurnSettings;
 use net::Origins;
 use net::tls::Server;
 use sip_server::config::{Joining, Relaying};
@@ -46,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) media: MediaSettings,
     /// The limits of the B2BUA.
     pub(crate) b2bua: B2buaSettings,
+    /// The TURN servers of phones.
+    pub(crate) turn: TurnSettings,
     /// The maximum number of log lines of one kind per second; 0: no limit.
     pub(crate) log_lines_per_second: u32,
 }
@@ -68,6 +71,7 @@ impl Default for Settings {
             max_connections_per_source: 1000,
             media: MediaSettings::default(),
             b2bua: B2buaSettings::default(),
+            turn: TurnSettings::default(),
             log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
         }
     }

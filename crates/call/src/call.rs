@@ -1,6 +1,7 @@
 //! A call: its offers and answers, and the commands of the owner.
 
 use crate::stream::{DialogMedia, SessionSetup};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 use core::net::{IpAddr, SocketAddr};
@@ -169,6 +170,11 @@ impl Call {
     /// Sets the address of RTP outside of a NAT for the next offer or answer.
     pub const fn publish(&mut self, public: Option<SocketAddr>) {
         self.media.negotiator.publish(public, None);
+    }
+
+    /// Sets the lines of ICE in the next offers, and in answers to offers with ICE.
+    pub fn set_ice(&mut self, lines: Option<String>) {
+        self.media.negotiator.set_ice(lines);
     }
 
     /// Sets the host that a loopback address in the next descriptions of the other end means: the

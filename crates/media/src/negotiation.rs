@@ -11,6 +11,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use description::{Description, MediaLines};
 use sdp::dtls::Setup;
+use sdp::ice::IceParameters;
 use sdp::{CryptoAttribute, Direction, MediaDescription};
 use srtp::Suite;
 use srtp::plus::SrtpPlus;
@@ -182,6 +183,8 @@ pub struct Negotiator {
     local_rtcp: Option<SocketAddr>,
     /// The public addresses of RTP and of RTCP.
     public: (Option<SocketAddr>, Option<SocketAddr>),
+    /// The lines of ICE in local descriptions, if it is used.
+    ice: Option<String>,
     /// True if the local end requests extended reports.
     wants_extended_reports: bool,
     id: u64,
@@ -210,6 +213,7 @@ impl Negotiator {
             local,
             local_rtcp: None,
             public: (None, None),
+            ice: None,
             wants_extended_reports: true,
             id,
             version: 0,
@@ -239,6 +243,12 @@ impl Negotiator {
     /// discovers them. `None` restores the local addresses.
     pub const fn publish(&mut self, rtp: Option<SocketAddr>, rtcp: Option<SocketAddr>) {
         self.public = (rtp, rtcp);
+    }
+
+    /// Sets the lines of ICE in the next offers, and in answers to offers with ICE: credentials and
+    /// candidates (RFC 8839), each line with CR LF.
+    pub fn set_ice(&mut self, lines: Option<String>) {
+        self.ice = lines;
     }
 
     /// Sets whether extended reports are requested from the other end (RFC 3611). The default is
@@ -291,7 +301,7 @@ impl Negotiator {
         let events: Vec<_> = EVENTS.into_iter().filter(is_used).collect();
         let noise = types.iter().any(|(_, codec)| codec.clock_rate() == NOISE.1);
         let direction = if self.holds { "sendonly" } else { "sendrecv" };
-        let keys = self.offered.clone();
+        let (keys, ice) = (self.offered.clone(), self.ice.clone());
         let own = self.describe(&Description {
             protocol,
             types: &types,
@@ -301,6 +311,7 @@ impl Negotiator {
             keys: &keys,
             dtls: dtls.as_ref().map(|fingerprint| (fingerprint, Setup::ActPass)),
             multiplexes_rtcp: true,
+            ice: ice.as_deref(),
             extended_reports: self.wants_extended_reports,
         });
         self.media.fill(own)
@@ -358,6 +369,7 @@ impl Negotiator {
         // An answer names reports only if the offer does (RFC 3611 section 5.2).
         let reports = self.wants_extended_reports && extended_reports.is_any();
         let noise = noise_of(media, codec);
+        let ice = self.ice.clone().filter(|_| offers_ice(&session, media));
         let own = self.describe(&Description {
             protocol: media.protocol,
             types: &[(number, codec)],
@@ -367,6 +379,7 @@ impl Negotiator {
             keys: &keys,
             dtls: dtls.as_ref().map(|(fingerprint, setup)| (fingerprint, *setup)),
             multiplexes_rtcp: mux,
+            ice: ice.as_deref(),
             extended_reports: reports,
         });
         self.media = MediaLines::of(&session, place);
@@ -506,6 +519,11 @@ fn audio_of<'s, 'a>(
     let media = session.media.iter().enumerate();
     let mut audio = media.filter(|(_, media)| media.media_type.eq_ignore_ascii_case("audio"));
     audio.find(|(_, media)| media.port != 0)
+}
+
+/// Returns true if the description has credentials of ICE for the medium.
+fn offers_ice(session: &sdp::SessionDescription<'_>, media: &MediaDescription<'_>) -> bool {
+    matches!(IceParameters::of(media, session), Ok(Some(_)))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! - [`Client`]: sends a binding request to a server, with retransmissions. It accepts only the
 //!   response to its own transaction from the address of that server.
 //! - [`respond_to_binding`]: the server side: answers binding requests.
+//! - [`TurnUri`]: the URI of a TURN server.
 //! - [`Message`], [`Writer`]: the parser and the writer of messages.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ mod client;
 mod integrity;
 mod message;
 mod responder;
+mod uri;
 mod write_error;
 mod writer;
 
@@ -25,6 +27,7 @@ pub use message::{
     Attribute, Class, ErrorCode, Message, MessageError, TransactionId, attribute_type, is_stun,
 };
 pub use responder::respond_to_binding;
+pub use uri::{TurnTransport, TurnUri, TurnUriError};
 pub use write_error::WriteError;
 pub use writer::Writer;
 

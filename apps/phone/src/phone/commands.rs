@@ -132,6 +132,7 @@ impl Phone {
             return Err(format!("call {number} does not ring here"));
         };
         leg.call.answer(agent, now).map_err(|error| format!("call {number}: {error}"))?;
+        leg.follow_first_offer();
         call.stage = Stage::Talking;
         call.answered = Some(Instant::now());
         self.open(number);

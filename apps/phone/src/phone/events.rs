@@ -141,6 +141,7 @@ impl Phone {
             let _ = self.agent.decline(now, id, 500);
             return;
         };
+        leg.hear_first_offer(offer);
         match leg.call.ring(&mut self.agent, now, id, offer, &mut random) {
             Ok(()) => {
                 self.calls.insert(number, Call::new(from.clone(), account, Stage::RingingHere));
@@ -161,7 +162,9 @@ impl Phone {
         let Some(number) = event.call().and_then(|id| self.number_of(id)) else { return };
         let Some(call) = self.calls.get_mut(&number) else { return };
         let Some(leg) = &mut call.leg else { return };
+        leg.prepare_ice(event);
         let change = leg.call.on_event(&mut self.agent, now, event, &mut random);
+        leg.follow_ice(event);
         match change {
             Some(Change::Ringing { status, early_media }) => {
                 call.stage = Stage::Ringing;

@@ -5,12 +5,14 @@ mod accounts;
 mod commands;
 mod ears;
 mod events;
+mod ice;
 mod outside;
 mod transfer;
 
 use crate::audio::Recording;
 use crate::call::{Call, Stage};
 use crate::devices::{self, Devices, Wanted};
+use crate::ice::IceSetup;
 use crate::leg::{Leg, Sound};
 use crate::links::{Arrival, Links};
 use crate::lookups::{Asker, Lookups};
@@ -75,6 +77,8 @@ pub(crate) struct Setup {
     pub(crate) direct_calls: bool,
     /// STUN servers, which report the public addresses of media ports.
     pub(crate) stun: Vec<SocketAddr>,
+    /// The servers of ICE, if it is used.
+    pub(crate) ice: Option<IceSetup>,
     /// True if the time of each SRTP step is measured.
     pub(crate) timings: bool,
     /// True if silence is suppressed when the remote end can generate comfort noise.
@@ -144,6 +148,7 @@ pub(crate) struct Phone {
     trace: Trace,
     tap: Tap,
     stun: Vec<SocketAddr>,
+    ice: Option<IceSetup>,
     /// Ports for the next call, with the public address determined in advance.
     spare: Option<Ports>,
     /// Calls that wait for the public address, and their destinations.
@@ -221,6 +226,7 @@ impl Phone {
             trace: Trace::default(),
             tap: setup.tap,
             stun: setup.stun,
+            ice: setup.ice,
             spare: None,
             unmapped: Vec::new(),
             timings: setup.timings,
@@ -335,14 +341,15 @@ impl Phone {
     }
 
     /// Waits for input, also on `others`, or the next timer, at most until `until`.
-    pub(crate) fn wait(&self, others: &[BorrowedFd<'_>], until: Option<Instant>) {
+    pub(crate) fn wait(&mut self, others: &[BorrowedFd<'_>], until: Option<Instant>) {
         let now = Instant::now();
         let mut end = now + Duration::from_secs(1);
         end = end.min(until.unwrap_or(end));
         if let Some(timer) = self.agent.next_timer() {
             end = end.min(self.clock.system(timer));
         }
-        if let Some(timer) = self.spare.as_ref().and_then(Ports::next_timer) {
+        let passed = self.epoch.elapsed();
+        if let Some(timer) = self.spare.as_mut().and_then(|spare| spare.next_timer(passed)) {
             end = end.min(self.epoch + timer);
         }
         if self.has_sound() {
@@ -404,6 +411,7 @@ impl Phone {
         }
         self.look_for_keys();
         self.look_outside(now);
+        self.look_at_ice();
         if self.network.has_changed() {
             self.agent.network_changed(self.clock.now());
         }

@@ -14,9 +14,17 @@ const LOOKS: Duration = Duration::from_millis(500);
 impl Phone {
     /// Opens ports for the next call, if there is a STUN server.
     pub(super) fn prepare(&mut self) {
-        let Some(&server) = self.stun.first() else { return };
+        let turn = self.ice.iter().flat_map(|ice| &ice.turn).map(|(server, _)| server.address);
+        let Some(server) = self.stun.first().copied().or(turn.into_iter().next()) else { return };
         let local = self.links.local_towards(server).ip();
-        self.spare = Ports::open(local, &self.stun, self.epoch.elapsed()).ok();
+        self.spare = self.open_ports(local).ok();
+    }
+
+    fn open_ports(&self, local: IpAddr) -> io::Result<Ports> {
+        match &self.ice {
+            Some(ice) => Ports::open_with_ice(local, ice, self.epoch.elapsed()),
+            None => Ports::open(local, &self.stun, self.epoch.elapsed()),
+        }
     }
 
     /// The media address of the next call, its public address, and the kind of NAT mapping; `None`
@@ -33,7 +41,7 @@ impl Phone {
             self.prepare();
             return Ok(spare);
         }
-        Ports::open(local, &self.stun, self.epoch.elapsed())
+        self.open_ports(local)
     }
 
     /// Defers a call to `towards` until the public address is known. Returns false if there is

@@ -12,6 +12,7 @@ use crate::acme::{AcmeSettings, LETS_ENCRYPT};
 use crate::certificates::TlsSettings;
 use crate::ng;
 use crate::settings::Settings;
+use crate::turn::TurnSettings;
 use net::tls::ClientCertificates;
 use reader::{Reader, Section};
 use relay::PORTS_PER_STREAM;
@@ -50,6 +51,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         top.section("limits", |section| read_limits(section, &mut settings));
         top.section("media", |section| read_media(section, &mut settings));
         top.section("calls", |section| read_calls(section, &mut settings));
+        top.section("turn", |section| read_turn(section, &mut settings.turn));
         top.section("storage", |section| {
             section.read("registrations", &mut settings.registrations, flag);
             section.read("sync", &mut settings.sync, word(sync));
@@ -69,7 +71,7 @@ pub(crate) fn named_files(path: &Path) -> Vec<NamedFile> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let Ok(table) = toml::de::DeTable::parse(&text) else { return Vec::new() };
     let section = |name: &str| table.get_ref().get(name)?.get_ref().as_table();
-    let (tls, acme) = (section("tls"), section("acme"));
+    let (tls, acme, turn) = (section("tls"), section("acme"), section("turn"));
     let certificates = tls.and_then(|tls| tls.get("certificates")?.get_ref().as_array());
     let certificates =
         certificates.into_iter().flatten().filter_map(|value| value.get_ref().as_table());
@@ -80,6 +82,7 @@ pub(crate) fn named_files(path: &Path) -> Vec<NamedFile> {
         ("tls.client_issuers", tls.and_then(|tls| tls.get("client_issuers"))),
         ("tls.trust", tls.and_then(|tls| tls.get("trust"))),
         ("acme.issuers", acme.and_then(|acme| acme.get("issuers"))),
+        ("turn.secret_file", turn.and_then(|turn| turn.get("secret_file"))),
     ];
     let is_file = |key: &str, named: &str| {
         key != "tls.trust" || (named != "system" && !named.starts_with("sha256:"))
@@ -333,6 +336,21 @@ fn read_calls(section: &mut Section<'_, '_>, settings: &mut Settings) {
                 .to_owned()
         },
     );
+}
+
+fn read_turn(section: &mut Section<'_, '_>, turn: &mut TurnSettings) {
+    section.read_whole("servers", &mut turn.servers, values::any_array_of(word(values::turn_uri)));
+    section.read_some("secret_file", &mut turn.secret_file, text);
+    section.read("lifetime", &mut turn.lifetime, values::some_duration);
+    section.check(
+        turn.servers.is_empty() != turn.secret_file.is_some(),
+        &["servers", "secret_file"],
+        || "servers and secret_file belong together: one is missing".to_owned(),
+    );
+    section.check(turn.lifetime >= Duration::from_secs(60), &["lifetime"], || {
+        "lifetime is shorter than a minute: credentials would end before a call is set up"
+            .to_owned()
+    });
 }
 
 /// The files named in the configuration at `path` that cannot be read: the place and the key of

@@ -51,6 +51,9 @@ fn the_reference_shows_every_key_with_its_default() {
     assert_eq!(settings.max_connections.take(), Some(settings.max_connections()), "{machine}");
     let ng = std::mem::take(&mut settings.media.ng);
     assert!(ng.listen.is_some() && ng.clients.len() == 1 && ng.interfaces.is_empty(), "{machine}");
+    let turn = std::mem::take(&mut settings.turn);
+    assert_eq!((turn.servers.len(), turn.secret_file.is_some()), (2, true), "{machine}");
+    assert_eq!(turn.lifetime, defaults.turn.lifetime);
     let example = Domain { name: "example.com".to_owned(), aliases: Vec::new() };
     assert_eq!(settings.engine.domains, [example], "{machine}");
     settings.engine.domains.clear();
@@ -69,6 +72,7 @@ fn the_reference_names_every_key() {
         "websocket",
         "limits",
         "media",
+        "turn",
         "storage",
         "log",
     ];
@@ -351,6 +355,13 @@ fn ports_of_media_are_a_range_with_room_for_the_calls() {
     refused("[media]\nng = \"127.0.0.1:2223\"\n", "2:6: ng needs ng_clients, the addresses of");
     refused("[media]\nng = \"0.0.0.0:2223\"\n", "2:6: ng: `0.0.0.0:2223` is no address with");
     refused("[media]\nng_interfaces = [\"a\"]\n", "2:18: ng_interfaces: `a` is no interface;");
+    refused(
+        "[turn]\nservers = [\"stun:a\"]\nsecret_file = \"/s\"",
+        "2:12: servers: `stun:a` is not the URI of a TURN server;",
+    );
+    refused("[turn]\nservers = [\"turn:a\"]", "2:11: servers and secret_file belong together");
+    refused("[turn]\nsecret_file = \"/s\"", "2:15: servers and secret_file belong together");
+    refused("[turn]\nlifetime = \"59s\"", "2:12: lifetime is shorter than a minute");
     refused("[media]\nrecords = \"calls\"", "2:11: records: `calls` is no path that begins with /");
     let media = parse("[media]\nrecords = false\nports = \"20000-20099\"\n").unwrap().media;
     assert_eq!(media.records, RecordsPlace::Off);

@@ -14,6 +14,7 @@ use sip_server::config::{Domain, Joining, MediaKeys, Mode, Network, Relaying, Sp
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use store::Sync;
+use stun::TurnUri;
 use toml::Spanned;
 use toml::de::DeValue;
 use ureq::http::Uri;
@@ -51,6 +52,14 @@ pub(crate) fn client_field(name: &str) -> Result<ClientField, String> {
     let fields = [ClientField::XForwardedFor, ClientField::Forwarded];
     let found = fields.into_iter().find(|field| field.name().eq_ignore_ascii_case(name));
     found.ok_or_else(|| unknown(name, "X-Forwarded-For, Forwarded"))
+}
+
+/// Parses the URI of a TURN server.
+pub(super) fn turn_uri(text: &str) -> Result<String, String> {
+    match text.parse::<TurnUri>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(format!("`{text}` is {error}")),
+    }
 }
 
 /// Parses `on` or `off`.

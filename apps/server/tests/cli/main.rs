@@ -12,6 +12,7 @@ mod proxies;
 mod site;
 mod tls;
 mod trace;
+mod turn;
 
 use site::{Site, show, stderr, stdout, with_input};
 use std::fs;

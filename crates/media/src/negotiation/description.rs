@@ -22,6 +22,8 @@ pub(super) struct Description<'a> {
     /// The fingerprint of the local certificate, and the role in the handshake.
     pub(super) dtls: Option<(&'a Fingerprint, Setup)>,
     pub(super) multiplexes_rtcp: bool,
+    /// The lines of ICE.
+    pub(super) ice: Option<&'a str>,
     pub(super) extended_reports: bool,
 }
 
@@ -79,6 +81,7 @@ impl Description<'_> {
         if self.multiplexes_rtcp {
             text += "a=rtcp-mux\r\n";
         }
+        text += self.ice.unwrap_or_default();
         text += &line_of_rtcp(local, rtcp);
         if self.extended_reports {
             text += ExtendedReports::LINE;

@@ -369,3 +369,23 @@ fn a_shortened_offer_is_answered_as_the_whole_one() {
         assert_eq!(ours.events, Some((101, 101)));
     }
 }
+
+#[test]
+fn lines_of_ice_are_in_offers_and_in_answers_to_ice() {
+    let lines = "a=ice-ufrag:abcd\r\na=ice-pwd:0123456789012345678901\r\n";
+    let has_lines = |description: &[u8]| {
+        core::str::from_utf8(description).is_ok_and(|text| text.contains(lines))
+    };
+    let mut numbers = random();
+    for (caller_has, callee_has) in [(true, true), (true, false), (false, true)] {
+        let (mut caller, mut callee) =
+            (negotiator(Security::Off, 4000), negotiator(Security::Off, 5000));
+        caller.set_ice(caller_has.then(|| lines.into()));
+        callee.set_ice(callee_has.then(|| lines.into()));
+        let offer = caller.offer(&mut numbers);
+        assert_eq!(has_lines(&offer), caller_has);
+        let (answer, _) = callee.answer(&offer, &mut numbers).unwrap();
+        assert_eq!(has_lines(&answer), caller_has && callee_has);
+        assert!(caller.accept(&answer).is_ok());
+    }
+}

@@ -3,7 +3,7 @@
 use super::files::{FileError, Fingerprint, Identity};
 use super::identities::{Names, Verifier, identities};
 use super::server::roots;
-use super::{HTTP, SIP, Session, TlsError, provider};
+use super::{HTTP, SIP, Session, TURN, TlsError, provider};
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -57,6 +57,7 @@ impl FromStr for Trust {
 pub struct Client {
     pub(super) sip: Arc<ClientConfig>,
     web: Arc<ClientConfig>,
+    turn: Arc<ClientConfig>,
     /// The certificate verifier of outgoing SIP connections.
     verifier: Arc<dyn ServerCertVerifier>,
 }
@@ -95,7 +96,12 @@ impl Client {
             }
             Ok(Arc::new(config))
         };
-        Ok(Self { sip: config(SIP, &by_sip)?, web: config(HTTP, &by_web)?, verifier: by_sip })
+        Ok(Self {
+            sip: config(SIP, &by_sip)?,
+            web: config(HTTP, &by_web)?,
+            turn: config(TURN, &by_web)?,
+            verifier: by_sip,
+        })
     }
 
     /// The domains that `certificates`, the peer's own first, prove as those of a SIP server. Empty
@@ -134,6 +140,14 @@ impl Client {
     /// See [`Client::connect`].
     pub fn connect_web(&self, name: ServerName<'static>) -> Result<Session, TlsError> {
         Session::connect(Arc::clone(&self.web), name)
+    }
+
+    /// Begins a connection to the TURN server `name` (RFC 7443).
+    ///
+    /// # Errors
+    /// See [`Client::connect`].
+    pub fn connect_turn(&self, name: ServerName<'static>) -> Result<Session, TlsError> {
+        Session::connect(Arc::clone(&self.turn), name)
     }
 }
 

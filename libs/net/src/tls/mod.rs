@@ -31,6 +31,7 @@ use std::sync::Arc;
 const SIP: &[u8] = b"sip";
 const SIP_2: &[u8] = b"sip/2";
 const HTTP: &[u8] = b"http/1.1";
+const TURN: &[u8] = b"stun.turn";
 
 /// The cryptography provider. Its cipher suites are those of TLS 1.3, and those of TLS 1.2 with
 /// AEAD and ECDHE.

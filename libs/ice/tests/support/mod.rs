@@ -1,0 +1,4 @@
+//! The simulated network of the tests.
+
+pub(crate) mod net;
+pub(crate) mod turn;
