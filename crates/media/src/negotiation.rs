@@ -22,6 +22,7 @@ mod keys;
 
 pub use attributes::ExtendedReports;
 pub use description::shorten;
+use keys::Offered;
 pub(crate) use keys::is_same;
 
 /// The local payload types of telephone events, each with its clock rate, which is that of the
@@ -280,8 +281,8 @@ impl Negotiator {
     /// transit is rejected if nothing else changes.
     pub fn offer(&mut self, random: Random<'_>) -> Vec<u8> {
         random(&mut *self.seed);
-        let (protocol, sdes, dtls) = self.offered_agreements();
-        self.offered = if sdes { self.keys(random) } else { Vec::new() };
+        let Offered { protocol, has_sdes, dtls, zrtp } = self.offered_agreements();
+        self.offered = if has_sdes { self.keys(random) } else { Vec::new() };
         if dtls.is_some() && self.tls_id.is_empty() {
             self.tls_id = keys::tls_id(random);
         }
@@ -301,6 +302,7 @@ impl Negotiator {
             direction,
             keys: &keys,
             dtls: dtls.as_ref().map(|fingerprint| (fingerprint, Setup::ActPass)),
+            zrtp: zrtp.as_deref(),
             multiplexes_rtcp: true,
             extended_reports: self.wants_extended_reports,
         });
@@ -356,6 +358,7 @@ impl Negotiator {
         let mux = media.multiplexes_rtcp();
         let extended_reports = ExtendedReports::of(&session, media);
         let dtls = self.answered_dtls(&keying, random);
+        let zrtp = self.own_zrtp();
         // An answer names reports only if the offer does (RFC 3611 section 5.2).
         let reports = self.wants_extended_reports && extended_reports.is_any();
         let noise = noise_of(media, codec);
@@ -367,6 +370,7 @@ impl Negotiator {
             direction,
             keys: &keys,
             dtls: dtls.as_ref().map(|(fingerprint, setup)| (fingerprint, *setup)),
+            zrtp: keying.zrtp().and(zrtp.as_deref()),
             multiplexes_rtcp: mux,
             extended_reports: reports,
         });

@@ -20,6 +20,28 @@ impl fmt::Display for Zid {
     }
 }
 
+impl FromStr for Zid {
+    type Err = ZidError;
+
+    /// # Errors
+    /// There are not 24 hexadecimal digits.
+    fn from_str(digits: &str) -> Result<Self, ZidError> {
+        bytes(digits).map(Self).ok_or(ZidError)
+    }
+}
+
+/// A text is no ZID: 24 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZidError;
+
+impl fmt::Display for ZidError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a ZID does not have 24 hexadecimal digits")
+    }
+}
+
+impl core::error::Error for ZidError {}
+
 /// The secrets shared with one peer.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Retained {
@@ -194,6 +216,8 @@ mod tests {
         let read: Cache = text.parse().expect("the text is a cache");
         assert_eq!((read.to_string(), read.len()), (text.clone(), 2));
         let peer = update(1, true, None).peer;
+        assert_eq!(peer.to_string().parse(), Ok(peer));
+        assert_eq!(peer.to_string()[1..].parse::<Zid>(), Err(ZidError));
         assert_eq!(read.get(peer), cache.get(peer));
 
         let mut read = read;

@@ -31,7 +31,7 @@ mod words;
 
 pub use algorithm::{AuthTag, Cipher, Hash, KeyAgreement, Preferences, SasType};
 pub use association::{Association, Config};
-pub use cache::{Cache, CacheError, Retained, Zid};
+pub use cache::{Cache, CacheError, Retained, Zid, ZidError};
 pub use error::{ErrorCode, Failure};
 pub use event::{Continuity, Event, Keyed, Update};
 pub use hello_hash::{HelloHash, HelloHashError};

@@ -69,6 +69,17 @@ impl Config {
             lifetime: None,
         }
     }
+
+    /// The hash of the Hello message of an association with these settings, for the description.
+    #[must_use]
+    pub fn hello_hash(&self) -> HelloHash {
+        let mut random = Random::new(self.seed);
+        HelloHash::of(&self.hello(&HashChain::new(*random.bytes())))
+    }
+
+    fn hello(&self, chain: &HashChain) -> Vec<u8> {
+        message::hello(VERSION, self.client, self.zid, &self.preferences, &chain.0)
+    }
 }
 
 impl fmt::Debug for Config {
@@ -184,8 +195,7 @@ impl Association {
     pub fn new(config: Config, now: Duration) -> Self {
         let mut random = Random::new(config.seed);
         let chain = HashChain::new(*random.bytes());
-        let hello =
-            message::hello(VERSION, config.client, config.zid, &config.preferences, &chain.0);
+        let hello = config.hello(&chain);
         let mut association = Self {
             repeat: Some(Repeat::hello(hello.clone(), now)),
             config,
@@ -204,12 +214,6 @@ impl Association {
         };
         association.handle_timeout(now);
         association
-    }
-
-    /// The hash of the Hello message of this end, for its description.
-    #[must_use]
-    pub fn hello_hash(&self) -> HelloHash {
-        HelloHash::of(&self.hello)
     }
 
     /// Sets the hash of the peer's Hello message, from its description. Another Hello is ignored.

@@ -54,13 +54,13 @@ fn a_man_in_the_middle_with_the_zids_of_both_breaks_the_continuity() {
 #[test]
 fn a_man_in_the_middle_is_found_by_the_hash_in_the_description() {
     let mut ends = intercepted(1, [Cache::default(), Cache::default()]);
-    let hash = ends[2].association.hello_hash();
+    let hash = ends[2].association.config.hello_hash();
     ends[0].association.expect(hash);
     run_well(&mut ends);
     assert_eq!((&ends[0].failures[..], ends[0].sas()), (&[Failure::HelloHash][..], None));
 
     let mut ends = intercepted(1, [Cache::default(), Cache::default()]);
-    let hash = ends[2].association.hello_hash();
+    let hash = ends[2].association.config.hello_hash();
     run_well(&mut ends);
     // The description of the peer comes after its Hello message.
     ends[0].association.expect(hash);
@@ -72,7 +72,7 @@ fn a_man_in_the_middle_is_found_by_the_hash_in_the_description() {
 fn the_right_peer_is_accepted_by_its_hash() {
     let mut ends = new_ends(1);
     for (end, peer) in [(0, 1), (1, 0)] {
-        let hash = ends[peer].association.hello_hash();
+        let hash = ends[peer].association.config.hello_hash();
         ends[end].association.expect(hash);
     }
     run_well(&mut ends);
@@ -120,7 +120,7 @@ fn forged_messages_never_make_keys_that_differ() {
     for place in (0..140).chain((140..480).step_by(31)) {
         let mut ends = new_ends(1);
         for end in 0..2 {
-            let hash = ends[1 - end].association.hello_hash();
+            let hash = ends[1 - end].association.config.hello_hash();
             ends[end].association.expect(hash);
         }
         run_forged(&mut ends, place % 2, place, 1 << (place % 7));
@@ -144,7 +144,7 @@ fn a_forged_chain_is_ignored() {
         for place in 12..44 {
             let mut ends = new_ends(place as u8);
             for end in 0..2 {
-                let hash = ends[1 - end].association.hello_hash();
+                let hash = ends[1 - end].association.config.hello_hash();
                 ends[end].association.expect(hash);
             }
             run_forged(&mut ends, end, place, 0x10);

@@ -388,7 +388,7 @@ fn silence_is_reported_and_a_late_peer_is_answered() {
         assert_agreed(&mut ends);
     }
     let mut ends = new_ends(1);
-    let hash = ends[1].association.hello_hash();
+    let hash = ends[1].association.config.hello_hash();
     ends[0].association.expect(hash);
     run(&mut ends[..1], &mut Network::new(1, Link::default()), |_, _| vec![]);
     assert_eq!(ends[0].silences, [true], "a description with the hash says that there is ZRTP");
