@@ -10,6 +10,7 @@ mod cli;
 mod config;
 mod converter;
 mod devices;
+mod exchange;
 mod figures;
 mod handshake;
 mod impression;
@@ -29,6 +30,7 @@ mod ringer;
 mod saved;
 mod script;
 mod secret;
+mod secrets;
 mod sockets;
 mod system;
 mod tap;
@@ -53,6 +55,7 @@ use outcome::Outcome;
 use phone::{Phone, Setup};
 use report::Report;
 use script::Action;
+use secrets::Secrets;
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use tap::Tap;
@@ -235,7 +238,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         wishes.suites.clone_from(suites);
         wishes.offers_all_suites = true;
     }
-    let mut identity = None;
+    let (mut identity, mut secrets) = (None, None);
     wishes.key_agreements.clear();
     for keys in &line.keys {
         wishes.key_agreements.push(match keys {
@@ -243,6 +246,11 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
             Keys::Dtls => {
                 let generated = Identity::generate().map_err(|e| Outcome::Failed(e.to_string()))?;
                 KeyAgreement::Dtls(identity.insert(generated).fingerprint().clone())
+            }
+            Keys::Zrtp => {
+                secrets = Some(Secrets::open().map_err(Outcome::Failed)?);
+                // Each call has a hash of its own.
+                KeyAgreement::Zrtp(String::new())
             }
         });
     }
@@ -255,6 +263,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         listen: line.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, port).into()),
         wishes,
         identity,
+        secrets,
         sound,
         early: line.early,
         ear: AudioMeter::default(),

@@ -27,7 +27,7 @@ pub(crate) fn frame(message: &[u8], sequence_number: u16, ssrc: u32) -> Vec<u8> 
     out
 }
 
-/// The SSRC and the message of a packet. `None` if it is none, or damaged.
+/// The SSRC and the message of a packet. `None` if the datagram is no packet, or damaged.
 pub(crate) fn unframe(datagram: &[u8]) -> Option<(u32, &[u8])> {
     if !is_zrtp(datagram) {
         return None;

@@ -38,7 +38,7 @@ const FOR_EVER: u32 = u32::MAX;
 pub struct Config {
     /// The ZID of this end: random once, and the same in all calls.
     pub zid: Zid,
-    /// Random bytes, of which all secrets of the association are derived. They must not be used
+    /// Random bytes, from which the secrets of the association are derived. They must not be used
     /// twice.
     pub seed: [u8; 32],
     /// The SSRC of the stream of RTP that is sent.
