@@ -22,7 +22,6 @@ mod keys;
 
 pub use attributes::ExtendedReports;
 pub use description::shorten;
-use keys::Offered;
 pub(crate) use keys::is_same;
 
 /// The local payload types of telephone events, each with its clock rate, which is that of the
@@ -281,8 +280,9 @@ impl Negotiator {
     /// transit is rejected if nothing else changes.
     pub fn offer(&mut self, random: Random<'_>) -> Vec<u8> {
         random(&mut *self.seed);
-        let Offered { protocol, has_sdes, dtls, zrtp } = self.offered_agreements();
-        self.offered = if has_sdes { self.keys(random) } else { Vec::new() };
+        let offered = self.offered_agreements();
+        let (protocol, dtls, zrtp) = (offered.protocol, offered.dtls, offered.zrtp);
+        self.offered = if offered.has_sdes { self.keys(random) } else { Vec::new() };
         if dtls.is_some() && self.tls_id.is_empty() {
             self.tls_id = keys::tls_id(random);
         }

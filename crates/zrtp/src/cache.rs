@@ -1,10 +1,10 @@
 //! The secrets that are kept between calls (RFC 6189 sections 4.3 and 4.6.1), as data.
 
-use crate::event::Update;
 use crate::hello_hash::bytes;
 use alloc::collections::BTreeMap;
 use core::fmt;
 use core::str::FromStr;
+use core::time::Duration;
 use zeroize::Zeroizing;
 
 /// The most peers of a [`Cache`].
@@ -57,6 +57,17 @@ impl fmt::Debug for Retained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Retained").field("is_verified", &self.is_verified).finish_non_exhaustive()
     }
+}
+
+/// A change of the cache.
+#[derive(Clone, Debug)]
+pub struct Update {
+    /// The ZID of the peer.
+    pub peer: Zid,
+    /// The secrets.
+    pub retained: Retained,
+    /// The time until they expire, if they do.
+    pub lifetime: Option<Duration>,
 }
 
 /// The secrets of all peers, by their ZIDs, at most 4,096.
@@ -193,7 +204,6 @@ impl core::error::Error for CacheError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::time::Duration;
     use std::string::ToString;
 
     fn update(peer: u16, is_verified: bool, lifetime: Option<u64>) -> Update {

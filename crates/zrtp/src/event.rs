@@ -1,12 +1,11 @@
 //! The events of an association.
 
 use crate::algorithm::{Cipher, Hash, KeyAgreement};
-use crate::cache::{Retained, Zid};
+use crate::cache::{Update, Zid};
 use crate::error::Failure;
 use crate::sas::Sas;
 use alloc::boxed::Box;
 use alloc::string::String;
-use core::time::Duration;
 use srtp::{MasterKey, Suite};
 
 /// An event for the owner.
@@ -65,15 +64,4 @@ pub enum Continuity {
     /// The peer does not have the secrets of the cache. It has lost its cache, or this is a man in
     /// the middle. The cache is left as it is until the user confirms the SAS.
     Broken,
-}
-
-/// A change of the cache.
-#[derive(Clone, Debug)]
-pub struct Update {
-    /// The ZID of the peer.
-    pub peer: Zid,
-    /// The secrets.
-    pub retained: Retained,
-    /// The time until they expire, if they do.
-    pub lifetime: Option<Duration>,
 }

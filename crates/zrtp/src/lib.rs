@@ -31,9 +31,9 @@ mod words;
 
 pub use algorithm::{AuthTag, Cipher, Hash, KeyAgreement, Preferences, SasType};
 pub use association::{Association, Config};
-pub use cache::{Cache, CacheError, Retained, Zid, ZidError};
+pub use cache::{Cache, CacheError, Retained, Update, Zid, ZidError};
 pub use error::{ErrorCode, Failure};
-pub use event::{Continuity, Event, Keyed, Update};
+pub use event::{Continuity, Event, Keyed};
 pub use hello_hash::{HelloHash, HelloHashError};
 pub use packet::is_zrtp;
 pub use sas::Sas;

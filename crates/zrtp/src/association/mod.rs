@@ -7,10 +7,10 @@ mod tests;
 
 use crate::agreement::KeyPair;
 use crate::algorithm::{Preferences, Suite};
-use crate::cache::{Cache, Retained, Zid};
+use crate::cache::{Cache, Retained, Update, Zid};
 use crate::crypto::{HashChain, Random};
 use crate::error::Failure;
-use crate::event::{Continuity, Event, Update};
+use crate::event::{Continuity, Event};
 use crate::hello_hash::{HelloHash, VERSION};
 use crate::keys::{Keys, Role};
 use crate::message::{self, Message};

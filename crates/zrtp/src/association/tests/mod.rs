@@ -4,9 +4,9 @@ mod hostile;
 
 use super::{Association, Config};
 use crate::algorithm::{Algorithm, AuthTag, Cipher, Hash, KeyAgreement, Preferences, SasType};
-use crate::cache::{Cache, Zid};
+use crate::cache::{Cache, Update, Zid};
 use crate::error::Failure;
-use crate::event::{Continuity, Event, Keyed, Update};
+use crate::event::{Continuity, Event, Keyed};
 use core::time::Duration;
 use proptest::prelude::*;
 use srtp::{Policy, Receiver, Sender};
