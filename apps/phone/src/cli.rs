@@ -174,7 +174,8 @@ pub(crate) struct LineArgs {
     #[arg(long, value_enum, default_value_t = Srtp::Optional)]
     pub(crate) srtp: Srtp,
     /// The protocols for SRTP keys to offer and accept, the preferred first: sdes (keys in the
-    /// session description), dtls (a handshake with the other end, DTLS-SRTP)
+    /// session description), dtls (a handshake with the other end, DTLS-SRTP), zrtp (an exchange
+    /// with the other end, whose short string the users compare by voice)
     #[arg(long, value_name = "KEYS", value_enum, value_delimiter = ',', default_value = "sdes")]
     pub(crate) keys: Vec<Keys>,
     /// The codecs to offer and accept, the preferred first [default: accept all, offer the usual
@@ -341,6 +342,7 @@ pub(crate) enum Srtp {
 pub(crate) enum Keys {
     Sdes,
     Dtls,
+    Zrtp,
 }
 
 impl From<Srtp> for media::Security {

@@ -2,7 +2,7 @@
 
 use ::call::Call;
 use ::dtls::{Association, AssociationError, Event, Identity};
-use media::DtlsPeer;
+use media::{DtlsPeer, Session};
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -47,13 +47,7 @@ impl Handshake {
             }
             return Ok(());
         };
-        // Records of a handshake are not authentic: only the address that the peer has named may
-        // send them, or the first source in place of a private one.
-        let is_peer = match running.source {
-            Some(source) => source == from,
-            None => session.stream().remote == Some(from) || session.may_follow(),
-        };
-        if !is_peer {
+        if !is_peer(running.source, session, from) {
             return Ok(());
         }
         running.source = Some(from);
@@ -104,5 +98,14 @@ impl Handshake {
                 }
             }
         }
+    }
+}
+
+/// Returns true if messages of a handshake may come `from` there. They are not authentic: only the
+/// address that the peer has named may send them, or the first source in place of a private one.
+pub(crate) fn is_peer(source: Option<SocketAddr>, session: &Session, from: SocketAddr) -> bool {
+    match source {
+        Some(source) => source == from,
+        None => session.stream().remote == Some(from) || session.may_follow(),
     }
 }

@@ -3,6 +3,7 @@
 use crate::audio::{Recording, Source};
 use crate::converter::Converter;
 use crate::devices;
+use crate::exchange::{Exchange, Proof};
 use crate::figures::Media;
 use crate::handshake::Handshake;
 use crate::ice::Ice;
@@ -10,7 +11,7 @@ use crate::ports::Ports;
 use crate::random::random;
 use crate::tap::Tap;
 use ::call::Setup;
-use ::dtls::{AssociationError, Identity};
+use ::dtls::Identity;
 use media::audio_meter::AudioMeter;
 use media::demultiplex::Kind;
 use media::{Channel, Received, Session};
@@ -48,8 +49,11 @@ pub(crate) struct Leg {
     pub(crate) is_flooded: bool,
     /// The handshake that agrees on keys, if it is offered and accepted.
     handshake: Option<Handshake>,
-    /// Events of the handshake that the owner has not taken.
-    pub(crate) security: Option<Result<(), AssociationError>>,
+    /// The exchange of ZRTP, if it is offered and accepted.
+    exchange: Option<Exchange>,
+    /// Results of handshake and exchange that the owner has not taken: new keys, or the reason why
+    /// there are none.
+    pub(crate) security: Option<Result<(), String>>,
     /// The offer of an incoming call, until it is answered.
     pub(crate) first_offer: Option<Vec<u8>>,
     recording: Option<Recording>,
@@ -73,7 +77,7 @@ impl Leg {
         ports: Ports,
         setup: Setup,
         sound: Sound,
-        identity: Option<Identity>,
+        (identity, exchange): (Option<Identity>, Option<Exchange>),
         recording: Option<Recording>,
         ear: AudioMeter,
         tap: Tap,
@@ -93,6 +97,7 @@ impl Leg {
             tap,
             is_flooded: false,
             handshake: identity.map(Handshake::new),
+            exchange,
             security: None,
             first_offer: None,
             recording,
@@ -170,21 +175,28 @@ impl Leg {
         self.shake_hands();
     }
 
-    /// Advances the handshake. Its result is in `security`.
+    /// Advances handshake and exchange. The result is in `security`.
     fn shake_hands(&mut self) {
         let remote = self.remote();
-        let Self { call, ports, tap, handshake, security, .. } = self;
-        let Some(handshake) = handshake.as_mut().filter(|_| call.may_send()) else { return };
-        if matches!(security, Some(Err(_))) {
+        let Self { call, ports, tap, handshake, exchange, security, .. } = self;
+        if !call.may_send() || matches!(security, Some(Err(_))) {
             return;
         }
-        let driven = handshake.drive(call, |to, datagram| {
+        let mut transmit = |to: SocketAddr, datagram: &[u8]| {
             send(ports, tap, Channel::Rtp, (to, remote), datagram);
-        });
-        match driven {
-            Ok(true) => *security = Some(Ok(())),
-            Ok(false) => {}
-            Err(error) => *security = Some(Err(error)),
+        };
+        let by_handshake = handshake.as_mut().map(|it| it.drive(call, &mut transmit));
+        let by_exchange = exchange.as_mut().map(|it| it.drive(call, &mut transmit));
+        let results = [
+            by_handshake.map(|result| result.map_err(|error| by_dtls(&error))),
+            by_exchange.map(|result| result.map_err(|error| format!("no keys by ZRTP: {error}"))),
+        ];
+        for result in results.into_iter().flatten() {
+            match result {
+                Ok(true) => *security = Some(Ok(())),
+                Ok(false) => {}
+                Err(error) => *security = Some(Err(error)),
+            }
         }
     }
 
@@ -206,7 +218,11 @@ impl Leg {
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
         if let (Some(handshake), Kind::Dtls) = (&mut self.handshake, Kind::of(datagram)) {
             let taken = handshake.receive(&self.call, from, datagram);
-            self.security = taken.err().map(Err).or(self.security.take());
+            self.security = taken.err().map(|error| Err(by_dtls(&error))).or(self.security.take());
+            return;
+        }
+        if let (Some(exchange), Kind::Zrtp) = (&mut self.exchange, Kind::of(datagram)) {
+            exchange.receive(&self.call, from, datagram);
             return;
         }
         if self.session().is_none() {
@@ -218,6 +234,17 @@ impl Leg {
             self.ear.hear_key(key);
         }
         heard(what);
+    }
+
+    /// The short authentication string, if there is one.
+    pub(crate) fn proof(&self) -> Option<&Proof> {
+        self.exchange.as_ref()?.proof()
+    }
+
+    /// The user says that the strings of both ends are the same, or not. Returns false if there is
+    /// none.
+    pub(crate) fn set_verified(&mut self, is_verified: bool) -> bool {
+        self.exchange.as_mut().is_some_and(|exchange| exchange.set_verified(is_verified))
     }
 
     /// Sends an RTCP BYE.
@@ -324,6 +351,11 @@ fn send(
     tap.packet(true, SystemTime::now(), socket, to, packet);
 }
 
+/// The description of a failed handshake.
+fn by_dtls(error: &::dtls::AssociationError) -> String {
+    format!("no keys by DTLS: {error}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,7 +368,7 @@ mod tests {
         let to = ports.rtp.local_addr().unwrap();
         let setup = Setup::new(MediaConfig::default(), to);
         let (ear, tap) = (AudioMeter::default(), Tap::default());
-        let mut leg = Leg::new(ports, setup, Sound::Echo, None, None, ear, tap).unwrap();
+        let mut leg = Leg::new(ports, setup, Sound::Echo, (None, None), None, ear, tap).unwrap();
         let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut is_flooded = |count: usize| {
             (0..count).for_each(|_| assert!(stranger.send_to(b"flood", to).is_ok()));

@@ -10,6 +10,7 @@ mod cli;
 mod config;
 mod converter;
 mod devices;
+mod exchange;
 mod figures;
 mod handshake;
 mod ice;
@@ -31,6 +32,7 @@ mod ringer;
 mod saved;
 mod script;
 mod secret;
+mod secrets;
 mod sockets;
 mod system;
 mod tap;
@@ -56,6 +58,7 @@ use outcome::Outcome;
 use phone::{Phone, Setup};
 use report::Report;
 use script::Action;
+use secrets::Secrets;
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use tap::Tap;
@@ -239,7 +242,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         wishes.suites.clone_from(suites);
         wishes.offers_all_suites = true;
     }
-    let mut identity = None;
+    let (mut identity, mut secrets) = (None, None);
     wishes.key_agreements.clear();
     for keys in &line.keys {
         wishes.key_agreements.push(match keys {
@@ -247,6 +250,11 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
             Keys::Dtls => {
                 let generated = Identity::generate().map_err(|e| Outcome::Failed(e.to_string()))?;
                 KeyAgreement::Dtls(identity.insert(generated).fingerprint().clone())
+            }
+            Keys::Zrtp => {
+                secrets = Some(Secrets::open().map_err(Outcome::Failed)?);
+                // Each call has a hash of its own.
+                KeyAgreement::Zrtp(String::new())
             }
         });
     }
@@ -260,6 +268,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         listen: line.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, port).into()),
         wishes,
         identity,
+        secrets,
         sound,
         early: line.early,
         ear: AudioMeter::default(),

@@ -1,6 +1,7 @@
 //! The phone's events: text on standard error for people, JSON lines on standard output for
 //! programs.
 
+use crate::exchange::Proof;
 use crate::figures::Media;
 use crate::impression::Impression;
 use crate::outcome::Outcome;
@@ -10,6 +11,7 @@ use media::{Keying, Session};
 use serde::Serialize;
 use srtp::Suite;
 use srtp::timings::{Step, Timings};
+use zrtp::Continuity;
 
 /// An event. The names and fields are documented in docs/phone.md and are stable.
 #[derive(Clone, Debug, Serialize)]
@@ -287,32 +289,46 @@ pub(crate) struct Security {
     pub(crate) srtp: Option<&'static str>,
     /// The name of the SRTP+ scheme.
     pub(crate) srtp_plus: Option<String>,
-    /// The protocol of the agreement on keys, `sdes` or `dtls`; `None`: in clear.
+    /// The protocol of the agreement on keys, `sdes`, `dtls` or `zrtp`; `None`: in clear.
     pub(crate) keys: Option<&'static str>,
     /// The proof that the keys are those of the other end: `signalling` if they, or the fingerprint
-    /// of the certificate, came over encrypted signalling.
+    /// of the certificate or the hash of ZRTP, came over encrypted signalling; `sas` if the users
+    /// have compared the short authentication string.
     pub(crate) verified_by: Option<&'static str>,
     /// True if the keys themselves came over unencrypted signalling.
     pub(crate) keys_in_clear: bool,
+    /// The short authentication string of ZRTP, which the users compare.
+    pub(crate) sas: Option<String>,
+    /// The relation of ZRTP's secrets to earlier calls: `new`, `continued`, or `broken` if the other
+    /// end does not have those of the earlier calls.
+    pub(crate) continuity: Option<&'static str>,
 }
 
 impl Security {
     /// The security of `session`. `is_secured` is true if the signalling is encrypted.
-    pub(crate) fn of(session: &Session, is_secured: bool) -> Self {
+    pub(crate) fn of(session: &Session, is_secured: bool, proof: Option<&Proof>) -> Self {
         let keying = &session.stream().keying;
         let keys = match keying {
             Keying::Sdes(_) => Some("sdes"),
             Keying::Dtls(_) => Some("dtls"),
+            Keying::Zrtp(_) => Some("zrtp"),
             _ => None,
         };
         let plus = keying.sdes().and_then(|agreed| agreed.send.policy.plus);
         let srtp = session.suite().map(Suite::name);
+        let by_sas = proof.filter(|proof| proof.is_verified).map(|_| "sas");
         Self {
             srtp,
             srtp_plus: plus.map(|plus| plus.scheme.name().to_owned()),
             keys,
-            verified_by: srtp.filter(|_| is_secured).map(|_| "signalling"),
+            verified_by: by_sas.or(srtp.filter(|_| is_secured).map(|_| "signalling")),
             keys_in_clear: keying.sdes().is_some() && !is_secured,
+            sas: proof.map(|proof| proof.sas.clone()),
+            continuity: proof.map(|proof| match proof.continuity {
+                Continuity::New => "new",
+                Continuity::Continued => "continued",
+                Continuity::Broken => "broken",
+            }),
         }
     }
 }
@@ -328,17 +344,35 @@ impl std::fmt::Display for Security {
             (Some(suite), Some("dtls")) if self.verified_by.is_none() => {
                 write!(f, "SRTP {suite}, but the fingerprint came over signalling in clear")
             }
+            (Some(suite), Some("zrtp")) => {
+                let sas = self.sas.as_deref().unwrap_or_default();
+                match (self.verified_by, self.continuity) {
+                    (Some("sas"), _) => write!(f, "SRTP {suite}, verified by voice: {sas}"),
+                    (_, Some("broken")) => write!(
+                        f,
+                        "SRTP {suite}, but the other end lost the secrets of earlier calls, or a \
+                         host between listens: compare {sas} by voice"
+                    ),
+                    _ => write!(f, "SRTP {suite}, compare {sas} by voice"),
+                }
+            }
             (Some(suite), _) => write!(f, "SRTP {suite}"),
         }
     }
 }
 
 impl Answered {
-    pub(crate) fn new(call: u64, session: &Session, remote: &str, is_secured: bool) -> Self {
+    pub(crate) fn new(
+        call: u64,
+        session: &Session,
+        remote: &str,
+        is_secured: bool,
+        proof: Option<&Proof>,
+    ) -> Self {
         Self {
             call,
             codec: session.stream().codec.name(),
-            security: Security::of(session, is_secured),
+            security: Security::of(session, is_secured, proof),
             pcm_rate: pcm::rate_in_use(),
             remote: remote.to_owned(),
         }

@@ -51,7 +51,7 @@ pub(crate) fn add(path: &Path, entry: &Entry) -> Result<(), String> {
 }
 
 /// Replaces the file atomically by `text`.
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = Path::new(&name);

@@ -16,6 +16,8 @@ pub enum KeyAgreement {
     /// A DTLS handshake on the media path (RFC 5763), with the fingerprint of the local
     /// certificate.
     Dtls(Fingerprint),
+    /// ZRTP on the media path (RFC 6189), with the value of the local `a=zrtp-hash`.
+    Zrtp(String),
 }
 
 /// The keying of a stream: the protocol of the agreement on its SRTP keys.
@@ -30,6 +32,9 @@ pub enum Keying {
     /// SRTP with the keys of a DTLS handshake (RFC 5763). The session carries nothing before
     /// [`Session::set_keys`](crate::Session::set_keys).
     Dtls(DtlsPeer),
+    /// SRTP with the keys of ZRTP (RFC 6189), with the value of the other end's `a=zrtp-hash`. The
+    /// session carries nothing before [`Session::set_keys`](crate::Session::set_keys).
+    Zrtp(String),
 }
 
 /// The other end of a DTLS handshake, by the session descriptions.
@@ -74,7 +79,7 @@ impl Keying {
     pub const fn sdes(&self) -> Option<&NegotiatedSrtp> {
         match self {
             Self::Sdes(agreed) => Some(agreed),
-            Self::None | Self::Dtls(_) => None,
+            Self::None | Self::Dtls(_) | Self::Zrtp(_) => None,
         }
     }
 
@@ -83,7 +88,16 @@ impl Keying {
     pub const fn dtls(&self) -> Option<&DtlsPeer> {
         match self {
             Self::Dtls(peer) => Some(peer),
-            Self::None | Self::Sdes(_) => None,
+            Self::None | Self::Sdes(_) | Self::Zrtp(_) => None,
+        }
+    }
+
+    /// Returns the value of the other end's `a=zrtp-hash` if the keys are those of ZRTP.
+    #[must_use]
+    pub const fn zrtp(&self) -> Option<&str> {
+        match self {
+            Self::Zrtp(hash) => Some(hash.as_str()),
+            Self::None | Self::Sdes(_) | Self::Dtls(_) => None,
         }
     }
 }

@@ -289,8 +289,9 @@ impl Negotiator {
     /// transit is rejected if nothing else changes.
     pub fn offer(&mut self, random: Random<'_>) -> Vec<u8> {
         random(&mut *self.seed);
-        let (protocol, sdes, dtls) = self.offered_agreements();
-        self.offered = if sdes { self.keys(random) } else { Vec::new() };
+        let offered = self.offered_agreements();
+        let (protocol, dtls, zrtp) = (offered.protocol, offered.dtls, offered.zrtp);
+        self.offered = if offered.has_sdes { self.keys(random) } else { Vec::new() };
         if dtls.is_some() && self.tls_id.is_empty() {
             self.tls_id = tls_id(random);
         }
@@ -310,6 +311,7 @@ impl Negotiator {
             direction,
             keys: &keys,
             dtls: dtls.as_ref().map(|fingerprint| (fingerprint, Setup::ActPass)),
+            zrtp: zrtp.as_deref(),
             multiplexes_rtcp: true,
             ice: ice.as_deref(),
             extended_reports: self.wants_extended_reports,
@@ -366,6 +368,7 @@ impl Negotiator {
         let mux = media.multiplexes_rtcp();
         let extended_reports = ExtendedReports::of(&session, media);
         let dtls = self.answered_dtls(&keying, random);
+        let zrtp = self.own_zrtp();
         // An answer names reports only if the offer does (RFC 3611 section 5.2).
         let reports = self.wants_extended_reports && extended_reports.is_any();
         let noise = noise_of(media, codec);
@@ -378,6 +381,7 @@ impl Negotiator {
             direction,
             keys: &keys,
             dtls: dtls.as_ref().map(|(fingerprint, setup)| (fingerprint, *setup)),
+            zrtp: keying.zrtp().and(zrtp.as_deref()),
             multiplexes_rtcp: mux,
             ice: ice.as_deref(),
             extended_reports: reports,

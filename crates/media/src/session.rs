@@ -143,7 +143,7 @@ impl Session {
     ) -> Result<Self, SessionError> {
         let mut measured = Measured::by(clock);
         let protection = match &stream.keying {
-            Keying::None | Keying::Dtls(_) => None,
+            Keying::None | Keying::Dtls(_) | Keying::Zrtp(_) => None,
             Keying::Sdes(agreed) => Some(Protection::new(agreed, &stream.seed, &mut measured)?),
         };
         Ok(Self {

@@ -14,6 +14,7 @@ mod message;
 mod ng;
 mod transcode;
 mod websocket;
+mod zrtp;
 
 pub use agent::agent;
 pub use attack::{Step, attack};
@@ -27,3 +28,4 @@ pub use message::message;
 pub use ng::ng;
 pub use transcode::transcode;
 pub use websocket::websocket;
+pub use zrtp::zrtp;

@@ -35,6 +35,7 @@ pub fn run() -> Result<(), &'static str> {
     media::protect().ok_or("srtp")?;
     media::ask().ok_or("stun")?;
     media::check().ok_or("ice")?;
+    media::agree().ok_or("zrtp")?;
     control::answer().ok_or("ng")?;
     users().ok_or("users")?;
     media::call().ok_or("media")?;

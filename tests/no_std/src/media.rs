@@ -13,6 +13,7 @@ use sdp::negotiation::{SrtpPreferences, accept, answer, usable_crypto_attributes
 use sdp::{CryptoAttribute, SessionDescription};
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
 use stun::{BindingResponse, Class, Client, Event, TransactionId, Writer, attribute_type};
+use zrtp::{Association, Cache, Config, Zid};
 
 /// An RTP packet with 20 ms of G.711 and spare room in the buffer.
 fn packet(number: u16) -> Option<(Vec<u8>, usize)> {
@@ -95,6 +96,23 @@ pub(crate) fn check() -> Option<()> {
     let from = ([198, 51, 100, 7], 40_000).into();
     let reaction = agent.receive(Duration::ZERO, from, &check, &mut response);
     (reaction == Reaction::Answered { is_new_selection: false }).then_some(())
+}
+
+pub(crate) fn agree() -> Option<()> {
+    let config = |end: u8| Config::new(Zid([end; 12]), [end; 32], u32::from(end));
+    let mut ends = [1, 2].map(|end| Association::new(config(end), Duration::ZERO));
+    let mut strings = [None, None];
+    for sender in [0, 1].into_iter().cycle().take(20) {
+        while let Some(packet) = ends[sender].poll_transmit() {
+            ends[1 - sender].handle(Duration::ZERO, &packet, &Cache::default());
+        }
+        while let Some(event) = ends[sender].poll_event() {
+            if let zrtp::Event::Keyed(keyed) = event {
+                strings[sender] = Some(keyed.sas.to_string());
+            }
+        }
+    }
+    (strings[0].is_some() && strings[0] == strings[1]).then_some(())
 }
 
 pub(crate) fn call() -> Option<()> {

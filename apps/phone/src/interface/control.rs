@@ -58,6 +58,11 @@ enum Command {
     Unmute {
         call: u64,
     },
+    /// The short authentication strings of both ends are the same, or not.
+    Verify {
+        call: u64,
+        same: bool,
+    },
     Play {
         call: u64,
         what: String,
@@ -187,6 +192,7 @@ impl Control {
             Command::Press { call, keys } => phone.press(call, &keys),
             Command::Mute { call } => phone.mute(call, true),
             Command::Unmute { call } => phone.mute(call, false),
+            Command::Verify { call, same } => phone.verify(call, same),
             Command::Play { what, .. } if what == "-" => {
                 Err("the standard input is for commands".to_owned())
             }

@@ -224,6 +224,16 @@ impl Phone {
         Ok(())
     }
 
+    /// The user says that the short authentication strings of both ends are the same, or not.
+    pub(crate) fn verify(&mut self, number: u64, is_same: bool) -> Result<(), String> {
+        let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
+        if !leg.is_some_and(|leg| leg.set_verified(is_same)) {
+            return Err(format!("there is no call {number} with a string to compare"));
+        }
+        self.tell_secured(number);
+        Ok(())
+    }
+
     /// Changes the sound source.
     pub(crate) fn play(&mut self, number: u64, what: &str) -> Result<(), String> {
         let source = Source::named(what)?;

@@ -3,6 +3,7 @@
 use super::Phone;
 use crate::call::{Call, Stage};
 use crate::impression::Impression;
+use crate::leg::Leg;
 use crate::lookups::Asker;
 use crate::outcome::Outcome;
 use crate::pcm;
@@ -215,7 +216,7 @@ impl Phone {
             match security {
                 Ok(()) => self.tell_secured(number),
                 Err(error) => {
-                    let outcome = Outcome::NotSecured(format!("no keys by DTLS: {error}"));
+                    let outcome = Outcome::NotSecured(error);
                     if let Ok(id) = self.id_of(number) {
                         let _ = self.agent.hang_up(self.clock.now(), id);
                     }
@@ -225,10 +226,11 @@ impl Phone {
         }
     }
 
-    fn tell_secured(&mut self, number: u64) {
+    pub(super) fn tell_secured(&mut self, number: u64) {
         let Some(call) = self.calls.get(&number) else { return };
         if let Some(session) = call.session() {
-            let security = Security::of(session, self.is_secured(call));
+            let proof = call.leg.as_ref().and_then(Leg::proof);
+            let security = Security::of(session, self.is_secured(call), proof);
             self.tell(PhoneEvent::Secured { call: number, security });
         }
     }
@@ -238,7 +240,8 @@ impl Phone {
         let session = call.session();
         if let Some(session) = session {
             let is_secured = call.id().is_some_and(|id| self.agent.is_secured(id));
-            let answered = Answered::new(number, session, &call.party, is_secured);
+            let proof = call.leg.as_ref().and_then(Leg::proof);
+            let answered = Answered::new(number, session, &call.party, is_secured, proof);
             self.tell(PhoneEvent::Answered(answered));
         }
     }

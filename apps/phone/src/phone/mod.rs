@@ -12,6 +12,7 @@ mod transfer;
 use crate::audio::Recording;
 use crate::call::{Call, Stage};
 use crate::devices::{self, Devices, Wanted};
+use crate::exchange::Exchange;
 use crate::ice::IceSetup;
 use crate::leg::{Leg, Sound};
 use crate::links::{Arrival, Links};
@@ -21,13 +22,14 @@ use crate::ports::Ports;
 use crate::random::random;
 use crate::report::PhoneEvent;
 use crate::ringer::Ringer;
+use crate::secrets::Secrets;
 use crate::sockets::failure_of;
 use crate::system::Watch;
 use crate::tap::Tap;
 use crate::trace::{Trace, Traced};
 use dtls::Identity;
 use media::audio_meter::AudioMeter;
-use media::{MediaConfig, Received};
+use media::{KeyAgreement, MediaConfig, Received};
 use net::Clock;
 use net::tls::Trust;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -61,6 +63,8 @@ pub(crate) struct Setup {
     pub(crate) wishes: MediaConfig,
     /// The certificate for DTLS-SRTP, if it is in the wishes.
     pub(crate) identity: Option<Identity>,
+    /// The secrets for ZRTP, if it is in the wishes.
+    pub(crate) secrets: Option<Secrets>,
     /// The sound source of each call.
     pub(crate) sound: Sound,
     /// True if it is sent before the answer.
@@ -134,6 +138,7 @@ pub(crate) struct Phone {
     lines: Vec<Line>,
     wishes: MediaConfig,
     identity: Option<Identity>,
+    secrets: Option<Secrets>,
     sound: Sound,
     early: bool,
     ear: AudioMeter,
@@ -214,6 +219,7 @@ impl Phone {
             lines,
             wishes: setup.wishes,
             identity: setup.identity,
+            secrets: setup.secrets,
             sound: setup.sound,
             early: setup.early,
             ear: setup.ear,
@@ -309,15 +315,24 @@ impl Phone {
         let recording = recording.map_err(Outcome::Failed)?;
         self.recorded += 1;
         let (sound, ear, tap) = (self.sound.clone(), self.ear.clone(), self.tap.clone());
+        let exchange = self.secrets.clone().map(Exchange::new).transpose();
+        let exchange = exchange.map_err(Outcome::Failed)?;
+        let mut wishes = self.wishes.clone();
+        for agreement in &mut wishes.key_agreements {
+            if let (KeyAgreement::Zrtp(hash), Some(exchange)) = (agreement, &exchange) {
+                *hash = exchange.hello_hash().to_string();
+            }
+        }
         let setup = ::call::Setup {
             early: self.early,
             suppresses_silence: self.suppresses_silence,
             stopwatch: self.timings.then_some(net::nanoseconds),
-            ..::call::Setup::new(self.wishes.clone(), SocketAddr::new(local, 0))
+            ..::call::Setup::new(wishes, SocketAddr::new(local, 0))
         };
         let ports = self.ports(local);
         let leg = ports.and_then(|ports| {
-            Leg::new(ports, setup, sound, self.identity.clone(), recording, ear, tap)
+            let handshakes = (self.identity.clone(), exchange);
+            Leg::new(ports, setup, sound, handshakes, recording, ear, tap)
         });
         leg.map_err(|error| Outcome::Failed(format!("no port for media: {error}")))
     }

@@ -21,6 +21,8 @@ pub(super) struct Description<'a> {
     pub(super) keys: &'a [CryptoAttribute],
     /// The fingerprint of the local certificate, and the role in the handshake.
     pub(super) dtls: Option<(&'a Fingerprint, Setup)>,
+    /// The value of `a=zrtp-hash`.
+    pub(super) zrtp: Option<&'a str>,
     pub(super) multiplexes_rtcp: bool,
     /// The lines of ICE.
     pub(super) ice: Option<&'a str>,
@@ -77,6 +79,9 @@ impl Description<'_> {
             if !tls_id.is_empty() {
                 text += &format!("a=tls-id:{tls_id}\r\n");
             }
+        }
+        if let Some(hash) = self.zrtp {
+            text += &format!("a=zrtp-hash:{hash}\r\n");
         }
         if self.multiplexes_rtcp {
             text += "a=rtcp-mux\r\n";

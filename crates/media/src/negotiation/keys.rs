@@ -1,8 +1,9 @@
-//! The agreement on keys in offers and answers: SDES (RFC 4568) and DTLS (RFC 5763).
+//! The agreement on keys in offers and answers: SDES (RFC 4568), DTLS (RFC 5763) and ZRTP (RFC
+//! 6189).
 
 use super::{Negotiator, Random, Refusal, Security};
 use crate::keying::{DtlsPeer, KeyAgreement, Keying, is_same, tls_id};
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use sdp::dtls::{DtlsParameters, Fingerprint, Setup};
 use sdp::negotiation::{self, Profile, SrtpPreferences};
@@ -14,14 +15,26 @@ use srtp::{Policy, Suite};
 const USUAL_SUITES: [Suite; 3] =
     [Suite::AesCm128HmacSha1_80, Suite::AesCm256HmacSha1_80, Suite::AeadAes256Gcm];
 
+/// The agreements of an offer.
+pub(super) struct Offered {
+    /// The transport protocol.
+    pub(super) protocol: &'static str,
+    /// True if it has keys.
+    pub(super) has_sdes: bool,
+    /// The fingerprint of the local certificate.
+    pub(super) dtls: Option<Fingerprint>,
+    /// The hash of the local Hello message.
+    pub(super) zrtp: Option<String>,
+}
+
 impl Negotiator {
-    /// Returns the transport protocol of the next offer, whether it has keys, and the fingerprint
-    /// that it has.
+    /// Returns the transport protocol and the agreements of the next offer.
     ///
     /// An offer that may end in clear has all agreements in the profile without encryption (RFC
     /// 8643). An offer that requires encryption has those of the profile of the preferred one: a
-    /// profile with DTLS has no keys in the description. A later offer keeps the agreement.
-    pub(super) fn offered_agreements(&self) -> (&'static str, bool, Option<Fingerprint>) {
+    /// profile with DTLS has no keys in the description. ZRTP is in the profile without encryption
+    /// (RFC 6189 section 8). A later offer keeps the agreement.
+    pub(super) fn offered_agreements(&self) -> Offered {
         let agreements = match self.wishes.security {
             Security::Off => &[],
             _ => &self.wishes.key_agreements[..],
@@ -29,21 +42,36 @@ impl Negotiator {
         let has_sdes = agreements.contains(&KeyAgreement::Sdes);
         let dtls = agreements.iter().find_map(|agreement| match agreement {
             KeyAgreement::Dtls(fingerprint) => Some(fingerprint.clone()),
-            KeyAgreement::Sdes => None,
+            KeyAgreement::Sdes | KeyAgreement::Zrtp(_) => None,
         });
-        let prefers_dtls = match &self.agreed {
-            Keying::None => matches!(agreements.first(), Some(KeyAgreement::Dtls(_))),
-            Keying::Sdes(_) => false,
-            Keying::Dtls(_) => true,
-        };
-        match (self.requires_security(), prefers_dtls) {
-            (false, _) => ("RTP/AVP", has_sdes, dtls),
-            (true, true) => ("UDP/TLS/RTP/SAVP", false, dtls),
-            (true, false) => {
-                let is_open = !self.agreed.is_encrypted();
-                ("RTP/SAVP", has_sdes, dtls.filter(|_| is_open))
-            }
+        let zrtp = self.own_zrtp();
+        let is_open = !self.agreed.is_encrypted();
+        if !self.requires_security() {
+            return Offered { protocol: "RTP/AVP", has_sdes, dtls, zrtp };
         }
+        let preferred = match (&self.agreed, agreements.first()) {
+            (Keying::Dtls(_), _) | (Keying::None, Some(KeyAgreement::Dtls(_))) => {
+                return Offered { protocol: "UDP/TLS/RTP/SAVP", has_sdes: false, dtls, zrtp: None };
+            }
+            (Keying::Zrtp(_), _) => {
+                return Offered { protocol: "RTP/AVP", has_sdes: false, dtls: None, zrtp };
+            }
+            (Keying::None, Some(KeyAgreement::Zrtp(_))) => "RTP/AVP",
+            _ => "RTP/SAVP",
+        };
+        let (dtls, zrtp) = (dtls.filter(|_| is_open), zrtp.filter(|_| is_open));
+        Offered { protocol: preferred, has_sdes, dtls, zrtp }
+    }
+
+    /// Returns the hash of the local Hello message, if ZRTP is among the agreements.
+    pub(super) fn own_zrtp(&self) -> Option<String> {
+        if self.wishes.security == Security::Off {
+            return None;
+        }
+        self.wishes.key_agreements.iter().find_map(|agreement| match agreement {
+            KeyAgreement::Zrtp(hash) => Some(hash.clone()),
+            KeyAgreement::Sdes | KeyAgreement::Dtls(_) => None,
+        })
     }
 
     /// Returns the keys of the next offer.
@@ -83,6 +111,8 @@ impl Negotiator {
             KeyAgreement::Sdes if profile == Profile::Dtls => None,
             KeyAgreement::Sdes => self.answer_sdes(media, random),
             KeyAgreement::Dtls(_) => self.answer_dtls(session, media),
+            KeyAgreement::Zrtp(_) if profile == Profile::Dtls => None,
+            KeyAgreement::Zrtp(_) => zrtp_of(session, media).map(Keying::Zrtp),
         });
         match agreed {
             Some(agreed) => Ok(agreed),
@@ -152,7 +182,7 @@ impl Negotiator {
         let mut agreements = self.wishes.key_agreements.iter();
         let fingerprint = agreements.find_map(|agreement| match agreement {
             KeyAgreement::Dtls(fingerprint) => Some(fingerprint.clone()),
-            KeyAgreement::Sdes => None,
+            KeyAgreement::Sdes | KeyAgreement::Zrtp(_) => None,
         });
         let setup = if peer.is_client { Setup::Active } else { Setup::Passive };
         Some((fingerprint?, setup))
@@ -164,8 +194,15 @@ impl Negotiator {
         session: &SessionDescription<'_>,
         media: &MediaDescription<'_>,
     ) -> Result<Keying, Refusal> {
-        let (_, _, dtls) = self.offered_agreements();
+        let Offered { dtls, zrtp, .. } = self.offered_agreements();
         let profile = Profile::of(media.protocol);
+        let zrtp = zrtp.and_then(|_| zrtp_of(session, media)).map(Keying::Zrtp);
+        let zrtp = zrtp.filter(|_| profile != Some(Profile::Dtls));
+        let mut agreements = self.wishes.key_agreements.iter();
+        let first = agreements.find(|it| !matches!(it, KeyAgreement::Dtls(_)));
+        if let (Some(KeyAgreement::Zrtp(_)), Some(zrtp)) = (first, &zrtp) {
+            return Ok(zrtp.clone());
+        }
         let answered = negotiation::usable_crypto_attributes(media);
         if profile != Some(Profile::Dtls)
             && let Ok(agreed) = negotiation::accept(&self.offered, &answered)
@@ -181,6 +218,9 @@ impl Negotiator {
             let peer = DtlsPeer::new(&parameters, is_client);
             return Ok(Keying::Dtls(self.with_role_of_before(peer)));
         }
+        if let Some(zrtp) = zrtp {
+            return Ok(zrtp);
+        }
         if self.requires_security() {
             return Err(Refusal::NotSecured);
         }
@@ -195,13 +235,18 @@ impl Negotiator {
     }
 }
 
+/// Returns the hash of the other end's Hello message, of the medium or of the session.
+fn zrtp_of(session: &SessionDescription<'_>, media: &MediaDescription<'_>) -> Option<String> {
+    let hash = media.attributes("zrtp-hash").next();
+    hash.or_else(|| session.attributes("zrtp-hash").next()).map(ToString::to_string)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::negotiation::tests::random;
     use crate::negotiation::{MediaConfig, Stream};
     use alloc::format;
-    use alloc::string::String;
     use sdp::dtls::HashFunction;
     use std::vec;
 
@@ -279,6 +324,43 @@ mod tests {
         }
         let refused = agree(&mut end(1, Optional, &sdes), &mut end(2, Required, &[dtls(2)]));
         assert_eq!(refused.err(), Some(Refusal::NotSecured));
+    }
+
+    #[test]
+    fn zrtp_is_agreed_on_by_the_hashes_of_both_ends() {
+        use Security::{Off, Optional, Required};
+        let zrtp = |end: u8| KeyAgreement::Zrtp(format!("1.10 {end}"));
+        let sdes = KeyAgreement::Sdes;
+        for (security, profile, offered, answered, has_zrtp) in [
+            (Optional, "RTP/AVP", vec![zrtp(1)], vec![zrtp(2)], true),
+            (Required, "RTP/AVP", vec![zrtp(1)], vec![zrtp(2)], true),
+            (Optional, "RTP/AVP", vec![sdes.clone(), zrtp(1)], vec![zrtp(2), dtls(2)], true),
+            (Required, "RTP/SAVP", vec![sdes.clone(), zrtp(1)], vec![zrtp(2)], true),
+            (Optional, "RTP/AVP", vec![zrtp(1), sdes.clone()], vec![sdes.clone(), zrtp(2)], false),
+        ] {
+            let mut caller = end(1, security, &offered);
+            let mut callee = end(2, Optional, &answered);
+            let (offer, ours, theirs) = agree(&mut caller, &mut callee).unwrap();
+            assert!(offer.contains(&format!("m=audio 4000 {profile} ")), "{offer}");
+            assert!(offer.contains("a=zrtp-hash:1.10 1\r\n"), "{offer}");
+            let hashes = [ours.keying.zrtp(), theirs.keying.zrtp()];
+            let expected = if has_zrtp { [Some("1.10 2"), Some("1.10 1")] } else { [None; 2] };
+            assert_eq!(hashes, expected, "{offer}");
+            // A later offer of either end keeps the agreement.
+            let (offer, theirs, ours) = agree(&mut callee, &mut caller).unwrap();
+            assert_eq!(offer.contains("a=zrtp-hash"), has_zrtp, "{offer}");
+            assert_eq!([ours.keying.zrtp(), theirs.keying.zrtp()], expected);
+            // Encryption is not lowered by a change.
+            let clear = b"v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/AVP 0\r\n";
+            assert_eq!(caller.answer(clear, &mut random()).err(), Some(Refusal::NotSecured));
+        }
+        for callee in [end(2, Off, &[zrtp(2)]), end(2, Optional, &[sdes])] {
+            let refused = agree(&mut end(1, Required, &[zrtp(1)]), &mut callee.clone());
+            assert_eq!(refused.err(), Some(Refusal::NotSecured));
+            let (_, ours, theirs) =
+                agree(&mut end(1, Optional, &[zrtp(1)]), &mut callee.clone()).unwrap();
+            assert!(!ours.keying.is_encrypted() && !theirs.keying.is_encrypted());
+        }
     }
 
     /// The role and the association stay in later offers of either end. A new fingerprint or

@@ -89,7 +89,7 @@ pub(super) fn renew(
     let agreed = match after {
         Keying::Sdes(agreed) => agreed,
         // The keys before are in use until the handshake has new ones (RFC 8842 section 3.2).
-        Keying::Dtls(_) => return Ok(()),
+        Keying::Dtls(_) | Keying::Zrtp(_) => return Ok(()),
         Keying::None if before.is_encrypted() => return Err(SessionError::InClear),
         Keying::None => return Ok(()),
     };
@@ -150,6 +150,6 @@ const fn keys_of(stream: &Stream) -> Result<Option<&NegotiatedSrtp>, SessionErro
     match &stream.keying {
         Keying::None => Ok(None),
         Keying::Sdes(agreed) => Ok(Some(agreed)),
-        Keying::Dtls(_) => Err(SessionError::NoKeys),
+        Keying::Dtls(_) | Keying::Zrtp(_) => Err(SessionError::NoKeys),
     }
 }

@@ -89,6 +89,21 @@ fn security(security: Option<&Security>) -> (String, &'static str, Tone) {
             "keys by DTLS, the fingerprint over signalling that is encrypted",
             Tone::Good,
         ),
+        Some(Security { srtp: Some(suite), sas: Some(sas), verified_by: Some("sas"), .. }) => (
+            format!("secure: SRTP {suite}, {sas}"),
+            "keys by ZRTP, the string was compared by voice",
+            Tone::Good,
+        ),
+        Some(Security { srtp: Some(_), sas: Some(sas), continuity: Some("broken"), .. }) => (
+            format!("NOT SECURE? Compare by voice: {sas}"),
+            "the other end lost the secrets of earlier calls, or a host between listens",
+            Tone::Bad,
+        ),
+        Some(Security { srtp: Some(_), sas: Some(sas), .. }) => (
+            format!("partly secure. Compare by voice: {sas}"),
+            "keys by ZRTP: if both ends show the same string, no host between listens",
+            Tone::Caution,
+        ),
         Some(Security { srtp: Some(suite), .. }) => (
             format!("secure: SRTP {suite}"),
             "the keys came over signalling that is encrypted",

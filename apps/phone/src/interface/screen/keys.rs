@@ -37,6 +37,8 @@ pub(super) enum Act {
     HangUp,
     Hold(bool),
     Mute(bool),
+    /// The short authentication strings are the same.
+    Verify,
     Swap,
     /// Connects the remote ends of two calls.
     Join,
@@ -185,6 +187,10 @@ fn call(ui: &Ui, model: &Model<'_>) -> Vec<Binding> {
         if call.media.is_some() {
             let does = if call.mutes { "Unmute" } else { "Mute" };
             keys.push(letter('m', does, Act::Mute(!call.mutes)));
+            let security = call.media.as_ref().map(|(answered, _)| &answered.security);
+            if security.is_some_and(|it| it.sas.is_some() && it.verified_by != Some("sas")) {
+                keys.push(letter('v', "Same string", Act::Verify));
+            }
             let digits = "0123456789*#ABCD".chars();
             let codes = digits.map(|digit| (KeyCode::Char(digit), Act::Press(digit))).collect();
             keys.push(Binding { name: "0-9*#A-D".into(), does: "Tones", codes });

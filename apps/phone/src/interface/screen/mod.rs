@@ -175,6 +175,7 @@ impl Screen {
                 return phone.hold(call, holds);
             }
             Act::Mute(mutes) => return phone.mute(call()?, mutes),
+            Act::Verify => return phone.verify(call()?, true),
             Act::Swap => {
                 if let Some(next) = next_talking(phone, call()?) {
                     hold_others(phone, next);

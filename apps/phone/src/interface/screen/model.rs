@@ -3,6 +3,7 @@
 use super::history::History;
 use crate::call::Stage;
 use crate::figures::Media;
+use crate::leg::Leg;
 use crate::phone::Phone;
 use crate::report::Answered;
 use crate::trace::Traced;
@@ -84,7 +85,13 @@ impl<'a> Model<'a> {
                 remote: session.and_then(|session| session.stream().remote),
                 media: session.and_then(|session| {
                     let is_secured = phone.is_secured(call);
-                    let answered = Answered::new(number, session, &call.party, is_secured);
+                    let answered = Answered::new(
+                        number,
+                        session,
+                        &call.party,
+                        is_secured,
+                        leg.and_then(Leg::proof),
+                    );
                     Some((answered, leg?.figures(number)?))
                 }),
             }
