@@ -13,7 +13,7 @@ use sdp::negotiation::{SrtpPreferences, accept, answer, usable_crypto_attributes
 use sdp::{CryptoAttribute, SessionDescription};
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
 use stun::{BindingResponse, Class, Client, Event, TransactionId, Writer, attribute_type};
-use zrtp::{Association, Cache, Config, Zid};
+use zrtp::{Association, Cache, Zid};
 
 /// An RTP packet with 20 ms of G.711 and spare room in the buffer.
 fn packet(number: u16) -> Option<(Vec<u8>, usize)> {
@@ -99,7 +99,7 @@ pub(crate) fn check() -> Option<()> {
 }
 
 pub(crate) fn agree() -> Option<()> {
-    let config = |end: u8| Config::new(Zid([end; 12]), [end; 32], u32::from(end));
+    let config = |end: u8| zrtp::Config::new(Zid([end; 12]), [end; 32], u32::from(end));
     let mut ends = [1, 2].map(|end| Association::new(config(end), Duration::ZERO));
     let mut strings = [None, None];
     for sender in [0, 1].into_iter().cycle().take(20) {
