@@ -1,13 +1,12 @@
 // The connection to the server, the registration, and the requests of both directions.
 import { Call } from './call.js';
-import { Message, credentials, parameter, respond, token } from './sip.js';
+import { METHODS, Message, credentials, parameter, respond, token } from './sip.js';
 
 // The longest wait for the response to a request, in milliseconds (timer F of RFC 3261).
 const PATIENCE = 32_000;
 // The longest wait for the answer to a call that rings.
 const RINGS = 180_000;
 const EXPIRES = 600;
-const METHODS = 'INVITE, ACK, CANCEL, BYE, UPDATE, OPTIONS';
 const AGENT = ['User-Agent', 'Barebell page'];
 
 export class Agent {

@@ -1,5 +1,5 @@
 // A call: its dialog, and its audio by WebRTC.
-import { nameOf, parameter, respond, token, uriOf } from './sip.js';
+import { METHODS, nameOf, parameter, respond, token, uriOf } from './sip.js';
 
 // The pauses between repetitions of the 200 to an INVITE, in milliseconds (RFC 3261 section 13.3.1.4).
 const T1 = 500;
@@ -78,7 +78,7 @@ export class Call {
     }
 
     #respond(request, status, reason, body = '') {
-        const fields = [['Contact', this.#agent.contact], ['Allow', 'INVITE, ACK, CANCEL, BYE, UPDATE, OPTIONS']];
+        const fields = [['Contact', this.#agent.contact], ['Allow', METHODS]];
         if (body) fields.push(['Content-Type', 'application/sdp']);
         const response = respond(request, status, reason, { tag: this.tag, fields, body });
         this.#agent.send(response);

@@ -2,6 +2,9 @@
 
 const COMPACT = { v: 'via', f: 'from', t: 'to', i: 'call-id', m: 'contact', c: 'content-type', l: 'content-length' };
 
+// The methods that this phone knows, as in Allow.
+export const METHODS = 'INVITE, ACK, CANCEL, BYE, UPDATE, OPTIONS';
+
 // A random token of this many bytes.
 export function token(bytes = 8) {
     const random = crypto.getRandomValues(new Uint8Array(bytes));
