@@ -337,12 +337,13 @@ mod tests {
     fn documents_are_served_beside_websocket() {
         const PAGE: &[crate::Document] =
             &[crate::Document { path: "/a.js", kind: "text/javascript", text: "let a;" }];
+        const NONE: &[crate::Document] = &[];
         for (request, documents, wanted, body) in [
             ("GET /a.js HTTP/1.1", PAGE, true, "let a;"),
             ("GET /a.js?b HTTP/1.1", PAGE, true, "let a;"),
             ("HEAD /a.js HTTP/1.1", PAGE, true, ""),
             ("GET /b.js HTTP/1.1", PAGE, false, "This is a SIP server."),
-            ("GET /a.js HTTP/1.1", &[], false, "This is a SIP server."),
+            ("GET /a.js HTTP/1.1", NONE, false, "This is a SIP server."),
         ] {
             let [_, (mut server, mut reader)] = ends(Origins::SameHost);
             reader.serve(documents);
