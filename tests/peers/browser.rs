@@ -122,21 +122,7 @@ impl Browser {
         let query: Vec<String> =
             settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let mut command = CHROMIUM.command();
-        command.args([
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--no-first-run",
-            "--use-fake-device-for-media-stream",
-            "--use-fake-ui-for-media-stream",
-            // The server is on the same host, and the page plays sound without a click.
-            "--disable-features=WebRtcHideLocalIpsWithMdns",
-            "--allow-loopback-in-peer-connection",
-            "--autoplay-policy=no-user-gesture-required",
-        ]);
-        command.arg(format!("--user-data-dir={}", folder.join("profile").display()));
-        command.arg(format!("--ignore-certificate-errors-spki-list={}", key_of(certificate)));
+        command.args(arguments(&folder, certificate));
         command.arg(format!("{}/?{}", page.origin(), query.join("&")));
         let process = Process::start(CHROMIUM, command, &folder.join("chromium.log"));
         Self { process, page, _folder: folder }
@@ -190,6 +176,26 @@ impl Browser {
             page.said().iter().skip(since).any(is_near).then_some(())
         });
     }
+}
+
+/// The arguments of a headless browser with its profile in `folder`, which trusts `certificate`.
+pub(crate) fn arguments(folder: &Folder, certificate: &Path) -> Vec<String> {
+    let fixed = [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        "--use-fake-device-for-media-stream",
+        "--use-fake-ui-for-media-stream",
+        // The server is on the same host, and the page plays sound without a click.
+        "--disable-features=WebRtcHideLocalIpsWithMdns",
+        "--allow-loopback-in-peer-connection",
+        "--autoplay-policy=no-user-gesture-required",
+    ];
+    let profile = format!("--user-data-dir={}", folder.join("profile").display());
+    let trust = format!("--ignore-certificate-errors-spki-list={}", key_of(certificate));
+    fixed.map(str::to_owned).into_iter().chain([profile, trust]).collect()
 }
 
 /// The SHA-256 of the public key of a certificate, in base64.

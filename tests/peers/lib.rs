@@ -5,6 +5,7 @@ pub mod barebell_phone;
 pub mod baresip;
 pub mod browser;
 pub mod call;
+pub mod devtools;
 pub mod folder;
 pub mod image;
 pub mod kamailio;

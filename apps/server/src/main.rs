@@ -22,6 +22,7 @@ mod log;
 mod media;
 mod ng;
 mod output;
+mod page;
 mod screens;
 mod serve;
 mod served_domains;

@@ -31,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) tls: TlsSettings,
     /// The web origins that may use WebSocket.
     pub(crate) origins: Origins,
+    /// True if the page that telephones is served.
+    pub(crate) page: bool,
     /// The data directory, unless it is the default one.
     pub(crate) data: Option<PathBuf>,
     /// The number of worker threads, unless it is one for each core.
@@ -63,6 +65,7 @@ impl Default for Settings {
             listens: Vec::new(),
             tls: TlsSettings::default(),
             origins: Origins::default(),
+            page: false,
             data: None,
             workers: None,
             registrations: true,

@@ -4,6 +4,7 @@
 mod ask;
 mod clock;
 mod dns;
+mod documents;
 mod filter;
 mod origins;
 mod priority;
@@ -17,6 +18,7 @@ mod wire;
 pub use ask::ask;
 pub use clock::{Clock, nanoseconds, thread_time, wall_clock};
 pub use dns::Dns;
+pub use documents::Document;
 pub use origins::Origins;
 pub use priority::{give_way, take_short_turns};
 pub use reader::{Hops, Reader, Reply};

@@ -1,5 +1,6 @@
 //! The input of a connection, for both framings: streams and WebSocket.
 
+use super::documents::Document;
 use super::origins::Origins;
 use sip::stream::websocket::{self, ClientField, Kind, Refused, Role, Said, Upgrade};
 use sip::stream::{Fault, FrameError, Input, Progress, StreamItem};
@@ -51,9 +52,9 @@ pub enum Reader {
     Stream(Input),
     /// WebSocket in the client role. Contains the nonce of the request.
     WebClient(websocket::Input, [u8; 16]),
-    /// WebSocket in the server role. Contains the allowed origins and, for a proxy, the handling of
-    /// its header field.
-    WebServer(websocket::Input, Arc<Origins>, Option<Hops>),
+    /// WebSocket in the server role. Contains the allowed origins, the documents for GET requests
+    /// and, for a proxy, the handling of its header field.
+    WebServer(websocket::Input, Arc<Origins>, &'static [Document], Option<Hops>),
 }
 
 impl Default for Reader {
@@ -86,14 +87,22 @@ impl Reader {
     /// WebSocket in the server role, for pages of `origins`.
     #[must_use]
     pub const fn web_server(origins: Arc<Origins>) -> Self {
-        Self::WebServer(websocket::Input::new(Role::Server), origins, None)
+        Self::WebServer(websocket::Input::new(Role::Server), origins, &[], None)
     }
 
     /// Notes that the peer is a proxy, which names its client as `hops` says. Must be called before
     /// the first [`receive`](Self::receive).
     pub fn expect_hops(&mut self, hops: Hops) {
-        if let Self::WebServer(_, _, expected) = self {
+        if let Self::WebServer(_, _, _, expected) = self {
             *expected = Some(hops);
+        }
+    }
+
+    /// Answers GET and HEAD requests with `documents`. Must be called before the first
+    /// [`receive`](Self::receive).
+    pub const fn serve(&mut self, documents: &'static [Document]) {
+        if let Self::WebServer(_, _, served, _) = self {
+            *served = documents;
         }
     }
 
@@ -111,7 +120,9 @@ impl Reader {
         let (input, asks) = match self {
             Self::Stream(input) => return input.receive(new, visit),
             Self::WebClient(input, nonce) => (input, Asks::Client(*nonce)),
-            Self::WebServer(input, origins, hops) => (input, Asks::Server(origins, hops.as_ref())),
+            Self::WebServer(input, origins, documents, hops) => {
+                (input, Asks::Server(origins, documents, hops.as_ref()))
+            }
         };
         let (mut refusal, mut is_page) = (None, false);
         let progress = input.receive(new, |said| match said {
@@ -163,7 +174,7 @@ impl Reader {
 /// The side of the WebSocket handshake.
 enum Asks<'r> {
     Client([u8; 16]),
-    Server(&'r Origins, Option<&'r Hops>),
+    Server(&'r Origins, &'static [Document], Option<&'r Hops>),
 }
 
 /// The result of an HTTP request or response.
@@ -188,7 +199,7 @@ impl Asks<'_> {
                 let why = "the other end does not speak SIP over WebSocket there";
                 (None, Verdict::Refused(why), None)
             }
-            Self::Server(origins, hops) => {
+            Self::Server(origins, documents, hops) => {
                 let upgrade = Upgrade::parse(head).and_then(|upgrade| {
                     let client = hops.map(|hops| hops.client(&upgrade)).transpose()?.flatten();
                     match origins.allow(&upgrade) {
@@ -200,7 +211,12 @@ impl Asks<'_> {
                     Ok((upgrade, client)) => {
                         (Some(websocket::accept(&upgrade)), Verdict::Open, client)
                     }
-                    Err(page @ Refused::Page { .. }) => (Some(page.answer()), Verdict::Page, None),
+                    Err(page @ Refused::Page { is_head }) => {
+                        let path = websocket::requested_path(head);
+                        let document = documents.iter().find(|one| one.path.as_bytes() == path);
+                        let answer = document.map(|document| document.answer(is_head));
+                        (Some(answer.unwrap_or_else(|| page.answer())), Verdict::Page, None)
+                    }
                     Err(refused) => {
                         (Some(refused.answer()), Verdict::Refused(what_was_asked(refused)), None)
                     }
@@ -314,6 +330,38 @@ mod tests {
             assert_eq!(told, wanted, "{request}");
             let answer = String::from_utf8_lossy(server.pending()).into_owned();
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        }
+    }
+
+    #[test]
+    fn documents_are_served_beside_websocket() {
+        const PAGE: &[crate::Document] =
+            &[crate::Document { path: "/a.js", kind: "text/javascript", text: "let a;" }];
+        const NONE: &[crate::Document] = &[];
+        for (request, documents, wanted, body) in [
+            ("GET /a.js HTTP/1.1", PAGE, true, "let a;"),
+            ("GET /a.js?b HTTP/1.1", PAGE, true, "let a;"),
+            ("HEAD /a.js HTTP/1.1", PAGE, true, ""),
+            ("GET /b.js HTTP/1.1", PAGE, false, "This is a SIP server."),
+            ("GET /a.js HTTP/1.1", NONE, false, "This is a SIP server."),
+        ] {
+            let [_, (mut server, mut reader)] = ends(Origins::SameHost);
+            reader.serve(documents);
+            let request = format!("{request}\r\nHost: a\r\n\r\n");
+            let received = reader.receive(
+                request.as_bytes(),
+                |_| ControlFlow::Continue(()),
+                |reply| server.reply(reply),
+            );
+            assert!(received.unwrap().is_over, "{request}");
+            let answer = String::from_utf8_lossy(server.pending()).into_owned();
+            let (head, found) = answer.split_once("\r\n\r\n").unwrap();
+            assert!(found.starts_with(body) && found.is_empty() == body.is_empty(), "{answer}");
+            assert!(head.starts_with("HTTP/1.1 200 "), "{answer}");
+            assert_eq!(head.contains("\r\nContent-Length: 6\r\n") || head.ends_with(": 6"), wanted);
+            for field in ["default-src 'none';", "frame-ancestors 'none';", "no-store", "nosniff"] {
+                assert_eq!(head.contains(field), wanted, "{head}");
+            }
         }
     }
 

@@ -47,6 +47,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         top.section("acme", |section| read_acme(section, &mut settings.tls));
         top.section("websocket", |section| {
             section.read_whole("origins", &mut settings.origins, values::origins);
+            section.read("page", &mut settings.page, flag);
         });
         top.section("limits", |section| read_limits(section, &mut settings));
         top.section("media", |section| read_media(section, &mut settings));

@@ -103,7 +103,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let engine = load(&*storage, &config, settings.registrations)?;
     let tls = settings.open_tls(&data, None)?;
     let remark = tls.as_ref().map(|tls| (tls.remark(), tls.advice()));
-    let tls = Arc::new(CurrentTls::new(tls, settings.origins.clone(), settings.names()));
+    let tls = Arc::new(CurrentTls::new(tls, &settings));
     let (hub, lookups, lost) = open(&settings, &data, limit, bound, engine, &storage, &tls)?;
     let desk = Arc::new(Running::new(
         Arc::clone(&hub),

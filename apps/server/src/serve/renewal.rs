@@ -73,7 +73,7 @@ impl Renewal {
             log::info("tls", || tls.remark());
             tls.advice().into_iter().for_each(|advice| log::info("tls", || advice.to_owned()));
         }
-        self.tls.replace(tls, settings.origins.clone(), settings.names());
+        self.tls.replace(tls, &settings);
         Ok(())
     }
 

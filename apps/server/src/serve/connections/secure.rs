@@ -1,11 +1,14 @@
 //! TLS for connections: the present server and client configuration.
 
 use crate::certificates::Tls;
-use net::Origins;
+use crate::page;
+use crate::settings::Settings;
 use net::tls::{CertificateDer, Proof, Server, ServerName, Session, TlsError};
+use net::{Document, Origins};
 use parking_lot::RwLock;
 use sip::Transport;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The TLS configuration of new connections. It can be replaced while the server runs. Open
 /// connections keep the one with which they began.
@@ -15,6 +18,8 @@ pub(crate) struct CurrentTls {
     proving: RwLock<Option<Server>>,
     /// Web origins allowed over WSS, and over WS.
     origins: RwLock<[Arc<Origins>; 2]>,
+    /// True if the page that telephones is served.
+    serves_page: AtomicBool,
 }
 
 /// The web origins allowed over WSS, and over WS. Over TLS a browser verifies the host name of the
@@ -28,16 +33,21 @@ fn origins_of(origins: Origins, hosts: Vec<String>) -> [Arc<Origins>; 2] {
 }
 
 impl CurrentTls {
-    /// A configuration for connections. TLS is not available if `tls` is `None`. WebSocket is
-    /// allowed for pages of `origins`. `hosts` are the names of this server.
-    pub(crate) fn new(tls: Option<Tls>, origins: Origins, hosts: Vec<String>) -> Self {
-        let (tls, proving) = (RwLock::new(tls), RwLock::new(None));
-        Self { tls, proving, origins: RwLock::new(origins_of(origins, hosts)) }
+    /// A configuration for connections. TLS is not available if `tls` is `None`. WebSocket is as
+    /// in `settings`.
+    pub(crate) fn new(tls: Option<Tls>, settings: &Settings) -> Self {
+        Self {
+            tls: RwLock::new(tls),
+            proving: RwLock::new(None),
+            origins: RwLock::new(origins_of(settings.origins.clone(), settings.names())),
+            serves_page: AtomicBool::new(settings.page),
+        }
     }
 
     /// Replaces the configuration. Without `tls` the present TLS configuration is kept.
-    pub(crate) fn replace(&self, tls: Option<Tls>, origins: Origins, hosts: Vec<String>) {
-        *self.origins.write() = origins_of(origins, hosts);
+    pub(crate) fn replace(&self, tls: Option<Tls>, settings: &Settings) {
+        *self.origins.write() = origins_of(settings.origins.clone(), settings.names());
+        self.serves_page.store(settings.page, Ordering::Relaxed);
         if tls.is_some() {
             *self.tls.write() = tls;
         }
@@ -53,6 +63,16 @@ impl CurrentTls {
     pub(super) fn origins(&self, transport: Transport) -> Arc<Origins> {
         let [secure, clear] = &*self.origins.read();
         Arc::clone(if transport.is_secure() { secure } else { clear })
+    }
+
+    /// The documents served on `transport`. Without TLS they are served only to a proxy, which adds
+    /// it: the page asks for a password.
+    pub(super) fn documents(&self, transport: Transport, is_proxy: bool) -> &'static [Document] {
+        let is_safe = transport.is_secure() || is_proxy;
+        match is_safe && self.serves_page.load(Ordering::Relaxed) {
+            true => page::DOCUMENTS,
+            false => &[],
+        }
     }
 
     /// The TLS configuration of accepted connections, if there is one.
@@ -86,5 +106,23 @@ impl CurrentTls {
         // The lock is released first: the verification takes long.
         let client = self.tls.read().as_ref().map(|tls| tls.client.clone());
         client.map_or_else(Vec::new, |client| client.names(certificates))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_served_over_tls_only_and_as_the_settings_say() {
+        let settings = |page| Settings { page, ..Settings::default() };
+        let tls = CurrentTls::new(None, &settings(false));
+        assert!(tls.documents(Transport::Wss, false).is_empty());
+        tls.replace(None, &settings(true));
+        assert_eq!(tls.documents(Transport::Wss, false), page::DOCUMENTS);
+        assert!(tls.documents(Transport::Ws, false).is_empty());
+        assert_eq!(tls.documents(Transport::Ws, true), page::DOCUMENTS, "a proxy has TLS");
+        tls.replace(None, &settings(false));
+        assert!(tls.documents(Transport::Wss, false).is_empty());
     }
 }

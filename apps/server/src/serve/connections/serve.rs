@@ -175,7 +175,9 @@ impl Connections {
                 let stream = Stream::accepted(socket, connection, flow, tls, self.clock.now());
                 let stream = if is_proxy { stream.of_proxy() } else { stream };
                 match transport {
-                    Transport::Ws | Transport::Wss => stream.of_web(self.tls.origins(transport)),
+                    Transport::Ws | Transport::Wss => stream
+                        .of_web(self.tls.origins(transport))
+                        .serving(self.tls.documents(transport, is_proxy)),
                     _ => stream,
                 }
             })

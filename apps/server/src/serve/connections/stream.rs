@@ -9,7 +9,7 @@ use super::far_end::FarEnd;
 use super::set::{Set, Wait};
 use super::unsent::{MAX_OF_ONE, Unsent};
 use net::tls::{CertificateDer, ServerName, Session, TlsError};
-use net::{Origins, Reader, Reply, Wire};
+use net::{Document, Origins, Reader, Reply, Wire};
 use parking_lot::Mutex;
 use sip::stream::websocket::Kind;
 use sip::stream::{Fault, Full, Patience, StreamItem, Timeouts};
@@ -168,6 +168,12 @@ impl Stream {
         reading.reader = Reader::web_server(origins);
         reading.awaits_upgrade = true;
         self.hasten()
+    }
+
+    /// Answers GET and HEAD requests on a WebSocket connection with `documents`.
+    pub(super) fn serving(mut self, documents: &'static [Document]) -> Self {
+        self.reading.get_mut().reader.serve(documents);
+        self
     }
 
     /// Makes it a connection from a proxy, which may name its client.

@@ -9,7 +9,7 @@ mod upgrade;
 pub use forwarded::ClientField;
 pub use frame::{Kind, Role, write_frame};
 pub use input::{Input, Said};
-pub use upgrade::{Refused, Upgrade, accept, is_accepted, request};
+pub use upgrade::{Refused, Upgrade, accept, is_accepted, request, requested_path};
 
 /// The maximum length of an HTTP head in bytes.
 const MAX_HEAD: usize = 8 << 10;

@@ -149,6 +149,14 @@ fn without_port(authority: &str) -> &str {
     host.strip_suffix('.').unwrap_or(host)
 }
 
+/// Returns the path that the `head` of an HTTP request asks for, without its query. Empty if the
+/// head has none.
+#[must_use]
+pub fn requested_path(head: &[u8]) -> &[u8] {
+    let target = head.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
+    target.split(|&byte| byte == b'?').next().unwrap_or_default()
+}
+
 /// Returns the response that accepts `upgrade`. Frames follow it.
 #[must_use]
 pub fn accept(upgrade: &Upgrade) -> Vec<u8> {
@@ -306,6 +314,18 @@ mod tests {
         assert_eq!(head, Refused::Page { is_head: true });
         let answer = String::from_utf8(head.answer()).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\n"), "{answer}");
+    }
+
+    #[test]
+    fn a_path_ends_before_its_query() {
+        for (head, path) in [
+            ("GET / HTTP/1.1\r\n\r\n", "/"),
+            ("HEAD /a.js?b=c?d HTTP/1.1\r\n\r\n", "/a.js"),
+            ("GET", ""),
+            ("", ""),
+        ] {
+            assert_eq!(requested_path(head.as_bytes()), path.as_bytes(), "{head}");
+        }
     }
 
     #[test]

@@ -1,0 +1,105 @@
+//! A headless browser with one page, controlled by the DevTools protocol over a pair of pipes.
+
+use crate::browser::arguments;
+use crate::folder::Folder;
+use crate::process::{Process, Program, run, wait_until};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::Command;
+
+const SHELL: Program = Program { name: "sh", packages: "dash chromium" };
+const MKFIFO: Program = Program { name: "mkfifo", packages: "coreutils" };
+
+/// The script that opens the pipes as descriptors 3 and 4.
+const SCRIPT: &str = "in=$1 out=$2; shift 2; exec chromium \"$@\" 3<\"$in\" 4>\"$out\"";
+
+/// A browser and its page.
+#[derive(Debug)]
+pub struct Devtools {
+    input: File,
+    output: BufReader<File>,
+    session: Option<String>,
+    last: u64,
+    process: Process,
+    _folder: Folder,
+}
+
+impl Devtools {
+    /// Opens the page at `url`, in a browser that trusts `certificate`.
+    ///
+    /// # Panics
+    /// The browser does not start.
+    #[must_use]
+    pub fn open(url: &str, certificate: &Path) -> Self {
+        let folder = Folder::new("devtools");
+        let pipes = [folder.join("in"), folder.join("out")];
+        let mut mkfifo = Command::new(MKFIFO.name);
+        mkfifo.args(&pipes);
+        let _ = run(MKFIFO, mkfifo);
+        let mut command = SHELL.command();
+        command.args(["-c", SCRIPT, "sh"]).args(&pipes).arg("--remote-debugging-pipe");
+        command.args(arguments(&folder, certificate)).arg("about:blank");
+        let process = Process::start(SHELL, command, &folder.join("chromium.log"));
+        // In the order of the shell: each side waits for the other one.
+        let input = File::create(&pipes[0]).expect("the pipe exists");
+        let output = BufReader::new(File::open(&pipes[1]).expect("the pipe exists"));
+        let mut page = Self { input, output, session: None, last: 0, process, _folder: folder };
+        let target = page.call("Target.createTarget", &json!({ "url": url }))["targetId"].clone();
+        let attach = json!({ "targetId": target, "flatten": true });
+        let session = page.call("Target.attachToTarget", &attach)["sessionId"].clone();
+        page.session = session.as_str().map(str::to_owned);
+        page
+    }
+
+    /// Calls a method of the protocol, and returns its result.
+    fn call(&mut self, method: &str, params: &Value) -> Value {
+        self.last += 1;
+        let mut message = json!({ "id": self.last, "method": method, "params": params });
+        if let Some(session) = &self.session {
+            message["sessionId"] = json!(session);
+        }
+        let sent = self.input.write_all(format!("{message}\0").as_bytes());
+        sent.unwrap_or_else(|error| panic!("chromium does not accept {method}: {error}"));
+        loop {
+            let mut bytes = Vec::new();
+            let count = self.output.read_until(0, &mut bytes).unwrap_or(0);
+            assert!(count > 0, "chromium has ended, or is not installed, at {method}");
+            let answer: Value = serde_json::from_slice(&bytes[..count - 1]).unwrap_or_default();
+            if answer["id"] == self.last {
+                assert!(answer.get("error").is_none(), "{method}: {answer}");
+                return answer["result"].clone();
+            }
+        }
+    }
+
+    /// The value of `script` in the page; of a promise, its result.
+    ///
+    /// # Panics
+    /// The script throws.
+    pub fn evaluate(&mut self, script: &str) -> Value {
+        let params = json!({
+            "expression": script, "awaitPromise": true, "returnByValue": true, "userGesture": true,
+        });
+        let result = self.call("Runtime.evaluate", &params);
+        assert!(result.get("exceptionDetails").is_none(), "{script}: {result}");
+        result["result"]["value"].clone()
+    }
+
+    /// Waits until `script` is true in the page. `state` shows the state of the page otherwise.
+    ///
+    /// # Panics
+    /// It does not become true.
+    pub fn wait_for(&mut self, script: &str, state: &str) {
+        let mut last = Value::Null;
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            wait_until(&format!("{script} in the page"), || {
+                self.process.assert_running();
+                last = self.evaluate(state);
+                self.evaluate(script).as_bool().filter(|&is_true| is_true)
+            })
+        }));
+        assert!(outcome.is_ok(), "{script} is not true; the page shows {last}");
+    }
+}
