@@ -35,6 +35,8 @@ struct Selected {
     priority: u32,
     /// The last nomination of this address.
     nominated: Duration,
+    /// The last authentic check from this address.
+    checked: Duration,
 }
 
 /// The effect of a received datagram.
@@ -73,8 +75,13 @@ impl LiteAgent {
         &self.local
     }
 
-    /// Sets the user fragment of the peer's description. Checks may precede it.
+    /// Sets the user fragment of the peer's description. Checks may precede it. Another fragment
+    /// than before is another peer, such as the second callee of a forked call: it nominates an
+    /// address of any priority.
     pub fn set_remote(&mut self, ufrag: &str) {
+        if self.remote.as_deref().is_some_and(|before| before != ufrag) {
+            self.forget_priority();
+        }
         self.remote = Some(ufrag.into());
     }
 
@@ -82,6 +89,10 @@ impl LiteAgent {
     /// until the peer nominates another one, of any priority.
     pub fn restart(&mut self, local: Credentials) {
         (self.local, self.remote) = (local, None);
+        self.forget_priority();
+    }
+
+    const fn forget_priority(&mut self) {
         if let Some(selected) = &mut self.selected {
             selected.priority = 0;
         }
@@ -101,10 +112,13 @@ impl LiteAgent {
     }
 
     /// The time at which the consent of the peer ends without a further check: no media are sent
-    /// to it afterwards (RFC 7675). `None` before the first check.
+    /// to it afterwards (RFC 7675). Only a check from the selected address is consent to media
+    /// there. `None` before the first check.
     #[must_use]
     pub fn consent_end(&self) -> Option<Duration> {
-        self.checked.map(|(checked, _)| checked + CONSENT)
+        let last = self.checked.map(|(checked, _)| checked);
+        let checked = self.selected.map(|selected| selected.checked).or(last);
+        checked.map(|checked| checked + CONSENT)
     }
 
     /// Handles a datagram from `from`. The response to a check is in `out`.
@@ -131,6 +145,9 @@ impl LiteAgent {
             (Err(code), _) => Reaction::Refused(code),
             (Ok(nomination), _) => {
                 self.checked = Some((now, from));
+                if let Some(selected) = self.selected.as_mut().filter(|it| it.address == from) {
+                    selected.checked = now;
+                }
                 let is_new_selection =
                     nomination.is_some_and(|priority| self.nominate(now, from, priority));
                 Reaction::Answered { is_new_selection }
@@ -167,7 +184,7 @@ impl LiteAgent {
     /// priority (RFC 5245 section 8.1.1.2). It may change to one of a lower priority later, and
     /// then stops the checks of the former one. Returns true if another address is selected.
     fn nominate(&mut self, now: Duration, address: SocketAddr, priority: u32) -> bool {
-        let new = Selected { address, priority, nominated: now };
+        let new = Selected { address, priority, nominated: now, checked: now };
         match &mut self.selected {
             Some(selected) if selected.address == address => {
                 *selected = new;

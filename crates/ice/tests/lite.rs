@@ -95,6 +95,38 @@ fn of_several_nominations_the_highest_counts_while_its_pair_is_in_use() {
     assert_eq!(agent.selected(), Some(address(1)));
 }
 
+/// Checks from elsewhere are no consent to media at the selected address: a peer that has named the
+/// address of a victim once by a forged source would keep its media there.
+#[test]
+fn only_checks_from_the_selected_address_prolong_the_consent_to_it() {
+    let mut agent = agent();
+    let (nomination, other) = (authentic(&agent, 7, true), authentic(&agent, 7, false));
+    assert_eq!(receive(&mut agent, 0, address(1), &nomination).0, NEW);
+    assert_eq!(receive(&mut agent, 20, address(2), &other).0, SAME);
+    assert_eq!(agent.consent_end(), Some(CONSENT));
+    assert_eq!(receive(&mut agent, 21, address(1), &other).0, SAME);
+    assert_eq!(agent.consent_end(), Some(at_second(21) + CONSENT));
+    assert_eq!(receive(&mut agent, 22, address(2), &nomination).0, NEW);
+    assert_eq!(agent.consent_end(), Some(at_second(22) + CONSENT));
+}
+
+/// Two callees answer on one branch. The second one nominates an address of a lower priority.
+#[test]
+fn the_peer_of_another_description_nominates_any_address() {
+    let mut agent = agent();
+    let first = authentic(&agent, 9, true);
+    assert_eq!(receive(&mut agent, 0, address(1), &first).0, NEW);
+    agent.set_remote("peer");
+    let lower = authentic(&agent, 1, true);
+    assert_eq!(receive(&mut agent, 1, address(2), &lower).0, SAME);
+    agent.set_remote("second");
+    let Credentials { ufrag, password } = agent.local().clone();
+    let attributes: [(u16, &[u8]); 2] = [(at::PRIORITY, &[0, 0, 0, 1]), (at::USE_CANDIDATE, &[])];
+    let second = check(&format!("{ufrag}:second"), &password, &attributes);
+    assert_eq!(receive(&mut agent, 2, address(2), &second).0, NEW);
+    assert_eq!(receive(&mut agent, 2, address(1), &first).0, Reaction::Refused(401));
+}
+
 #[test]
 fn after_a_restart_old_checks_are_refused_and_media_go_on() {
     let mut agent = agent();

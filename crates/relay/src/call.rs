@@ -18,7 +18,7 @@ use crate::side::Side;
 use crate::statistics::Direction;
 use crate::stream::{Reporter, Stream};
 use crate::transcode::{Additions, Answered, CodecRules, Conversion, FormatChange, MediumCodecs};
-use crate::web::{WebFault, is_web};
+use crate::web::{WebAttributes, WebFault, is_web};
 use ::codec::Codec;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -29,6 +29,7 @@ use core::cell::Cell;
 use core::net::SocketAddr;
 use core::time::Duration;
 use lock_api::RawMutex;
+use sdp::negotiation::Profile;
 use sdp::{MediaDescription, SessionDescription};
 use smallvec::SmallVec;
 
@@ -54,6 +55,8 @@ struct Exchange {
     in_response: bool,
     /// The announcements of the offerer, which hold after the answer.
     announced: Vec<Option<Announcement>>,
+    /// The changes of rejected media in the answer.
+    rejected: Vec<Option<MediumChange>>,
 }
 
 /// A medium with its ports.
@@ -302,6 +305,13 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
         let (known, offered) = (self.media.len(), session.media.len());
         self.media.reserve_exact(offered.saturating_sub(known));
         self.media.resize_with(known.max(offered), || None);
+        let may_begin = ends_keys && host.fingerprint().is_some();
+        let rejected_of = |medium: &MediaDescription<'_>| {
+            let is_dtls = Profile::of(medium.protocol) == Some(Profile::Dtls);
+            let keys = KeyChange::Web(WebAttributes::of_rejected(medium));
+            (may_begin && is_dtls).then(|| MediumChange { keys, ..MediumChange::default() })
+        };
+        let rejections = session.media.iter().map(rejected_of).collect();
         let (mut announced, mut changes) = (Vec::with_capacity(offered), Vec::new());
         for (at, (medium, description)) in self.media.iter_mut().zip(&session.media).enumerate() {
             // A medium that the offer ends has its ports until the answer: the offer may fail.
@@ -311,10 +321,8 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 changes.push(rejected(legs.map(|legs| &legs[by.other().index()])));
                 continue;
             };
-            let is_of_browser = match legs {
-                Some(legs) => legs[by.index()].is_web(),
-                None => ends_keys && host.fingerprint().is_some() && is_web(session, description),
-            };
+            let is_of_browser = legs.is_some_and(|legs| legs[by.index()].is_web())
+                || may_begin && is_web(session, description);
             if is_of_browser {
                 announcement.follow_checks(session, description);
             }
@@ -386,7 +394,8 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             let port = medium.ports.rtp()[by.other().index()];
             changes.push(Some(MediumChange { port, keys, profile, formats, is_of_browser }));
         }
-        self.exchanges[by.index()] = Some(Exchange { id, in_response, announced });
+        self.exchanges[by.index()] =
+            Some(Exchange { id, in_response, announced, rejected: rejections });
         Ok(rewrite(session, ends.to.advertised, &changes))
     }
 
@@ -406,15 +415,18 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             return Err(RelayError::MediaCount { offered, answered });
         }
         let mut changes = Vec::new();
-        for ((slot, description), offered) in
-            self.media.iter_mut().zip(&session.media).zip(&exchange.announced)
+        for (((slot, description), offered), rejected) in self
+            .media
+            .iter_mut()
+            .zip(&session.media)
+            .zip(&exchange.announced)
+            .zip(&exchange.rejected)
         {
             let announcement = ends.read(session, description, host)?;
             let (Some(medium), Some(mut announcement), Some(offered)) =
                 (slot.as_mut(), announcement, offered)
             else {
-                let legs = slot.as_ref().and_then(|medium| medium.keying.as_deref());
-                changes.push(rejected(legs.map(|legs| &legs[offerer.index()])));
+                changes.push(rejected.clone());
                 // Another early answer may accept the medium.
                 if is_final {
                     *slot = None;

@@ -71,7 +71,7 @@ impl LegKeying {
         place: SocketAddr,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Result<KeyChange, RelayError> {
-        if let Some(web) = &self.web {
+        if let Some(web) = &mut self.web {
             return Ok(KeyChange::Web(web.write(false, place)));
         }
         let before = self.agreed.as_ref().map(|agreed| agreed.send.clone());
@@ -110,7 +110,7 @@ impl LegKeying {
                 return Err(RelayError::Handshake);
             }
         }
-        if let Some(web) = &self.web {
+        if let Some(web) = &mut self.web {
             return Ok(KeyChange::Web(web.write(true, place)));
         }
         self.asked = keying;

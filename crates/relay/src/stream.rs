@@ -359,6 +359,10 @@ fn relay(
     let Arrival { channel, from, length, now } = *arrival;
     let packet = buffer.get_mut(..length).ok_or(Drop::Kind(Kind::Unknown))?;
     if let Some(web) = &mut from_leg.web {
+        // The other port is not described to a browser.
+        if channel == Channel::Rtcp {
+            return Err(Drop::Source);
+        }
         match Kind::of(packet) {
             kind @ Kind::Stun => {
                 let length = web.check(now, from, buffer, length).ok_or(Drop::Kind(kind))?;

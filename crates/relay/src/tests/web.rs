@@ -180,6 +180,140 @@ fn a_restart_of_ice_keeps_the_keys_and_security_is_not_lowered() {
     assert!(rig.send(Side::Callee, PHONE, &rtp(3)).is_ok());
 }
 
+/// The browser takes its offer back. The next offer to it, which is refused as well, has the
+/// credentials that it knows.
+#[test]
+fn a_refused_restart_of_ice_changes_nothing() {
+    let (rig, answer) = answered();
+    let known = check(&answer, "brow", None, true);
+    rig.send(Side::Caller, BROWSER, &known).unwrap();
+    let before = rig.stream().dtls_peer(Side::Caller);
+    for ufrag in ["anew", "more"] {
+        let role = Role::Offer { exchange: 2 };
+        rig.pass(Side::Caller, role, &browser(ufrag, 2, "actpass"), |_| {}).unwrap();
+    }
+    let role = Role::Offer { exchange: 3 };
+    let offer = rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {}).unwrap().unwrap();
+    for name in ["ice-ufrag", "ice-pwd"] {
+        assert_eq!(value(&offer, name), value(&answer, name));
+    }
+    assert_eq!(rig.stream().dtls_peer(Side::Caller), before);
+    let (_, response) = rig.send(Side::Caller, BROWSER, &known).unwrap();
+    assert_eq!(Message::parse(&response).unwrap().class, Class::Success);
+    // An offer without a restart, and one with a restart that is answered.
+    for (exchange, ufrag, is_restart) in [(4, "brow", false), (5, "anew", true)] {
+        let role = Role::Offer { exchange };
+        rig.pass(Side::Caller, role, &browser(ufrag, 1, "actpass"), |_| {}).unwrap();
+        let role = Role::Response { exchange, is_final: true };
+        let later = rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {});
+        let later = later.unwrap().unwrap();
+        assert_eq!(value(&later, "ice-ufrag") != value(&answer, "ice-ufrag"), is_restart);
+    }
+}
+
+/// The offer is in the response of the browser, as in calls without an offer.
+#[test]
+fn a_browser_offers_in_its_response() {
+    let mut rig = Rig::new(Limits::default());
+    rig.keying = Keying::Dtls;
+    let permits = |_: SocketAddr| true;
+    let mut end = End::new(place("203.0.113.1:5060"), RELAY.into(), &permits);
+    end.keying = Keying::Dtls;
+    let begun = rig.relay.begin(&Passage {
+        call_id: b"c",
+        branch: BRANCH,
+        from_tag: b"caller",
+        to_tag: b"",
+        from: End::new(place("198.51.100.1:5060"), RELAY.into(), &permits),
+        to: end,
+        role: Role::Offer { exchange: 1 },
+        side: Side::Caller,
+        begins: true,
+        parties: [b"", b""],
+        owner: 7,
+        now: Duration::ZERO,
+    });
+    assert_eq!(begun, Ok(()));
+    let role = Role::Response { exchange: 1, is_final: true };
+    let answer_in = |passage: &mut Passage<'_>| {
+        (passage.branch, passage.to.keying) = (BRANCH, Keying::Clear);
+    };
+    let offer = rig.pass(Side::Callee, role, &browser("brow", 1, "actpass"), answer_in);
+    let offer = offer.unwrap().unwrap();
+    assert!(offer.contains(" RTP/AVP 111 0 110\r\n"), "{offer}");
+    assert!(!offer.contains("fingerprint"), "{offer}");
+    rig.relay.confirm(b"c", b"b", b"callee", Duration::ZERO);
+    let role = Role::Acknowledgement { exchange: 1 };
+    let answer = rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4000), |_| {});
+    let answer = answer.unwrap().unwrap();
+    assert!(answer.contains(" UDP/TLS/RTP/SAVPF 0 101\r\n"), "{answer}");
+    assert_eq!(value(&answer, "setup"), "passive");
+    assert_eq!(rig.send(Side::Caller, "198.51.100.1:4000", &rtp(1)), Err(Drop::NoKeys));
+    rig.send(Side::Callee, BROWSER, &check(&answer, "brow", None, true)).unwrap();
+    rig.stream().set_keys(Side::Callee, SUITE, keys(1), keys(2)).unwrap();
+    let (to, _) = rig.send(Side::Caller, "198.51.100.1:4000", &rtp(2)).unwrap();
+    assert_eq!(to, place(BROWSER));
+}
+
+/// A phone transfers its leg to a browser. Nothing of the browser's own passes to the other end.
+#[test]
+fn a_leg_becomes_that_of_a_browser() {
+    let mut rig = Rig::new(Limits::default());
+    rig.keying = Keying::Clear;
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    assert!(rig.send(Side::Callee, PHONE, &rtp(1)).is_ok());
+    let role = Role::Offer { exchange: 2 };
+    let offer = rig.pass(Side::Caller, role, &browser("brow", 1, "actpass"), |_| {});
+    let offer = offer.unwrap().unwrap();
+    assert!(offer.contains(" RTP/AVP 111 0 110\r\n"), "{offer}");
+    for name in ["fingerprint", "setup", "extmap", "mid", "rtcp-mux"] {
+        assert!(!offer.contains(&format!("a={name}")), "{name} in {offer}");
+    }
+    let role = Role::Response { exchange: 2, is_final: true };
+    let answer = rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {}).unwrap().unwrap();
+    assert_eq!(rig.send(Side::Callee, PHONE, &rtp(2)), Err(Drop::NoKeys));
+    rig.send(Side::Caller, BROWSER, &check(&answer, "brow", None, true)).unwrap();
+    rig.stream().set_keys(Side::Caller, SUITE, keys(1), keys(2)).unwrap();
+    assert_eq!(rig.send(Side::Callee, PHONE, &rtp(3)).unwrap().0, place(BROWSER));
+}
+
+/// The answer rejects the video of the page in the terms of its offer, also when it is repeated.
+#[test]
+fn a_rejected_video_has_the_protocol_and_the_name_of_the_offer() {
+    let video = "m=video 9 UDP/TLS/RTP/SAVPF 96\r\nc=IN IP4 0.0.0.0\r\na=rtcp-mux\r\n\
+        a=ice-ufrag:brow\r\na=ice-pwd:abcdefghijklmnopqrstuv\r\na=setup:actpass\r\na=mid:1\r\n";
+    let mark = format!("a=fingerprint:{}\r\n", fingerprint(1));
+    let offered = [browser("brow", 1, "actpass"), video.into(), mark].concat();
+    let answered = [sdp("203.0.113.1", 6000), "m=video 0 RTP/AVP 96\r\n".into()].concat();
+    let mut rig = Rig::new(Limits::default());
+    rig.keying = Keying::Clear;
+    rig.first_offer(&offered);
+    let answer = rig.first_answer(&answered).unwrap();
+    let rejected = "m=video 0 UDP/TLS/RTP/SAVPF 96\r\na=mid:1\r\n";
+    assert!(answer.ends_with(rejected), "{answer}");
+    let again = offered.replace("m=video 9", "m=video 0");
+    for (exchange, offer) in [(2, &again), (3, &offered)] {
+        let role = Role::Offer { exchange };
+        rig.pass(Side::Caller, role, offer, |_| {}).unwrap();
+        let role = Role::Response { exchange, is_final: true };
+        let answer = rig.pass(Side::Callee, role, &answered, |_| {}).unwrap().unwrap();
+        assert!(answer.ends_with(rejected), "{answer}");
+    }
+}
+
+#[test]
+fn the_port_of_rtcp_takes_nothing_of_a_browser() {
+    let (rig, answer) = answered();
+    let mut buffer = [0; 1500];
+    let authentic = check(&answer, "brow", None, true);
+    buffer[..authentic.len()].copy_from_slice(&authentic);
+    let (from, length, now) = (place(BROWSER), authentic.len(), rig.now.get());
+    let stream = rig.stream();
+    let relayed = stream.relay(Side::Caller, Channel::Rtcp, from, &mut buffer, length, now);
+    assert_eq!(relayed, Err(Drop::Source));
+}
+
 #[test]
 fn a_call_ends_without_consent_or_keys() {
     for fault in [WebFault::Consent, WebFault::Keys] {

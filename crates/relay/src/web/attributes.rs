@@ -1,7 +1,9 @@
 //! The attributes of a browser's session description.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use sdp::MediaDescription;
 
 /// The attributes of a medium for a browser, in place of those of the other end.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +12,22 @@ pub(crate) struct WebAttributes {
     pub(crate) protocol: &'static str,
     /// The attributes, each without `a=`.
     pub(crate) lines: Vec<String>,
+}
+
+/// The longest identifier of a medium that is repeated (`a=mid`), in bytes.
+const MAX_MID: usize = 64;
+
+impl WebAttributes {
+    /// The attributes of an answer that rejects `medium`. An answer repeats the protocol and the
+    /// identifier of its offer.
+    pub(crate) fn of_rejected(medium: &MediaDescription<'_>) -> Self {
+        let protocol = match medium.protocol.eq_ignore_ascii_case("UDP/TLS/RTP/SAVP") {
+            true => "UDP/TLS/RTP/SAVP",
+            false => "UDP/TLS/RTP/SAVPF",
+        };
+        let mid = medium.attributes("mid").next().filter(|mid| mid.len() <= MAX_MID);
+        Self { protocol, lines: mid.map(|mid| format!("mid:{mid}")).into_iter().collect() }
+    }
 }
 
 /// The attributes of a browser that mean nothing to the other end: those of keys by DTLS, of the

@@ -4,6 +4,7 @@ use super::attributes::WebAttributes;
 use crate::error::RelayError;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::net::SocketAddr;
 use ice::Credentials;
 use media::DtlsPeer;
@@ -15,20 +16,27 @@ use sdp::{MediaDescription, SessionDescription};
 /// The priority of the only candidate: a host candidate of component 1 (RFC 8445 section 5.1.2.1).
 const PRIORITY: u32 = (126 << 24) | (65_535 << 8) | 255;
 
-/// The longest identifier of a medium that is repeated (`a=mid`), in bytes.
-const MAX_MID: usize = 64;
-
 /// The state of offers and answers on a browser's leg.
 #[derive(Debug)]
 pub(crate) struct WebKeying {
     /// The fingerprint of the owner's certificate.
     fingerprint: Fingerprint,
+    /// The ends of the leg in use.
+    pub(super) ends: WebEnds,
+    /// The ends by the last offer of the browser. They are in use from its answer on: an offer that
+    /// is refused changes nothing (RFC 8839 section 4.4.1.1.1).
+    offered: Option<WebEnds>,
+    /// The protocol and the identifier of the medium.
+    medium: WebAttributes,
+}
+
+/// Both ends of a browser's leg, for ICE and for the handshake.
+#[derive(Clone, Debug)]
+pub(super) struct WebEnds {
     pub(super) local: Credentials,
     /// The user fragment in the last description of the browser.
     pub(super) remote: Option<String>,
     pub(super) peer: Option<DtlsPeer>,
-    protocol: &'static str,
-    mid: Option<String>,
     /// The identifier of the association at this end, if the browser has one (RFC 8842).
     tls_id: Option<String>,
 }
@@ -57,12 +65,9 @@ impl WebKeying {
     ) -> Option<Self> {
         Some(Self {
             fingerprint,
-            local: credentials(random),
-            remote: None,
-            peer: None,
-            protocol: "UDP/TLS/RTP/SAVPF",
-            mid: None,
-            tls_id: None,
+            ends: WebEnds { local: credentials(random), remote: None, peer: None, tls_id: None },
+            offered: None,
+            medium: WebAttributes { protocol: "UDP/TLS/RTP/SAVPF", lines: Vec::new() },
         })
     }
 
@@ -84,44 +89,47 @@ impl WebKeying {
         if !matches!(dtls.setup, Setup::ActPass | Setup::Active) {
             return Err(RelayError::Handshake);
         }
-        if is_offer && self.remote.as_deref().is_some_and(|before| before != ice.ufrag) {
-            self.local = credentials(random);
+        let mut ends = self.ends.clone();
+        if is_offer && ends.remote.as_deref().is_some_and(|before| before != ice.ufrag) {
+            ends.local = credentials(random);
         }
-        self.remote = Some(ice.ufrag.to_string());
+        ends.remote = Some(ice.ufrag.to_string());
         let peer = DtlsPeer::new(&dtls, false);
-        if self.peer.as_ref().is_none_or(|before| !before.is_same(&peer)) {
-            self.tls_id = peer.tls_id.as_ref().map(|_| tls_id(random));
-            self.peer = Some(peer);
+        if ends.peer.as_ref().is_none_or(|before| !before.is_same(&peer)) {
+            ends.tls_id = peer.tls_id.as_ref().map(|_| tls_id(random));
+            ends.peer = Some(peer);
         }
-        self.protocol = match medium.protocol.eq_ignore_ascii_case("UDP/TLS/RTP/SAVP") {
-            true => "UDP/TLS/RTP/SAVP",
-            false => "UDP/TLS/RTP/SAVPF",
-        };
-        let mid = medium.attributes("mid").next().filter(|mid| mid.len() <= MAX_MID);
-        self.mid = mid.map(str::to_string);
+        match is_offer {
+            true => self.offered = Some(ends),
+            false => self.ends = ends,
+        }
+        self.medium = WebAttributes::of_rejected(medium);
         Ok(())
     }
 
     /// Returns the attributes of a description for the browser, with the address of the port.
-    pub(crate) fn write(&self, is_offer: bool, place: SocketAddr) -> WebAttributes {
+    pub(crate) fn write(&mut self, is_offer: bool, place: SocketAddr) -> WebAttributes {
+        if let Some(offered) = self.offered.take_if(|_| !is_offer) {
+            self.ends = offered;
+        }
+        let WebEnds { local, tls_id, .. } = &self.ends;
         let setup = if is_offer { Setup::ActPass } else { Setup::Passive };
         let (ip, port) = (place.ip(), place.port());
         let mut attributes = self.rejected();
         let lines = &mut attributes.lines;
-        lines.push(format!("ice-ufrag:{}", self.local.ufrag));
-        lines.push(format!("ice-pwd:{}", self.local.password));
+        lines.push(format!("ice-ufrag:{}", local.ufrag));
+        lines.push(format!("ice-pwd:{}", local.password));
         lines.push(format!("candidate:1 1 UDP {PRIORITY} {ip} {port} typ host"));
         lines.push("end-of-candidates".to_string());
         lines.push(format!("fingerprint:{}", self.fingerprint));
         lines.push(format!("setup:{}", setup.name()));
-        lines.extend(self.tls_id.as_ref().map(|id| format!("tls-id:{id}")));
+        lines.extend(tls_id.as_ref().map(|id| format!("tls-id:{id}")));
         attributes
     }
 
     /// Returns the attributes of a medium that is rejected.
     pub(crate) fn rejected(&self) -> WebAttributes {
-        let mid = self.mid.iter().map(|mid| format!("mid:{mid}"));
-        WebAttributes { protocol: self.protocol, lines: mid.collect() }
+        self.medium.clone()
     }
 }
 

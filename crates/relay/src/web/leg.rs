@@ -1,7 +1,7 @@
 //! The packets of a browser's leg that are not media: checks of ICE, and the DTLS handshake.
 
 use super::fault::WebFault;
-use super::keying::WebKeying;
+use super::keying::{WebEnds, WebKeying};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -22,17 +22,18 @@ impl WebLeg {
     /// Applies the state of the negotiation. Other credentials restart ICE: the selected address
     /// and the keys stay.
     pub(crate) fn update(leg: &mut Option<Box<Self>>, keying: &WebKeying) {
+        let WebEnds { local, remote, peer, .. } = &keying.ends;
         let leg = leg.get_or_insert_with(|| {
-            let agent = LiteAgent::new(keying.local.clone());
+            let agent = LiteAgent::new(local.clone());
             Box::new(Self { agent, peer: None, response: Vec::new(), is_refused: false })
         });
-        if *leg.agent.local() != keying.local {
-            leg.agent.restart(keying.local.clone());
+        if leg.agent.local() != local {
+            leg.agent.restart(local.clone());
         }
-        if let Some(ufrag) = &keying.remote {
+        if let Some(ufrag) = remote {
             leg.agent.set_remote(ufrag);
         }
-        leg.peer.clone_from(&keying.peer);
+        leg.peer.clone_from(peer);
     }
 
     /// The other end of the handshake, once its description is known.

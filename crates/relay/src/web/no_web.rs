@@ -40,7 +40,7 @@ impl WebKeying {
         match *self {}
     }
 
-    pub(crate) const fn write(&self, _: bool, _: SocketAddr) -> WebAttributes {
+    pub(crate) const fn write(&mut self, _: bool, _: SocketAddr) -> WebAttributes {
         match *self {}
     }
 
