@@ -5,6 +5,7 @@
 mod apart;
 mod b2bua;
 mod b2bua_storms;
+mod browsers;
 mod certificates;
 mod classes;
 mod client;

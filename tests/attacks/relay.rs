@@ -22,7 +22,7 @@ const SOCKETS: usize = 4;
 /// The permitted media of one source.
 const SHARE: usize = 3;
 /// A host that belongs to no call.
-const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 8);
+pub(crate) const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 8);
 
 /// A server that relays all calls.
 fn relay(keys: &str) -> TestServer {
@@ -30,7 +30,7 @@ fn relay(keys: &str) -> TestServer {
 }
 
 /// A server that relays all calls, and this number of media of one source.
-fn relay_with(keys: &str, share: usize) -> TestServer {
+pub(crate) fn relay_with(keys: &str, share: usize) -> TestServer {
     let first = free_ports(PORTS);
     let ports = format!("{first}-{}", first + PORTS - 1);
     let settings = format!(
@@ -47,23 +47,23 @@ fn sockets(exchange: &TestServer) -> usize {
 }
 
 /// Waits until the relay has no open port.
-fn wait_until_closed(exchange: &TestServer) {
+pub(crate) fn wait_until_closed(exchange: &TestServer) {
     wait_until("the ports of the relay are closed", || (sockets(exchange) == 0).then_some(()));
 }
 
-fn socket(host: Ipv4Addr) -> UdpSocket {
+pub(crate) fn socket(host: Ipv4Addr) -> UdpSocket {
     let socket = UdpSocket::bind((host, 0)).expect("a UDP socket can be bound");
     let wait = socket.set_read_timeout(Some(Duration::from_millis(100)));
     wait.expect("the read timeout can be set");
     socket
 }
 
-fn address(socket: &UdpSocket) -> SocketAddr {
+pub(crate) fn address(socket: &UdpSocket) -> SocketAddr {
     socket.local_addr().expect("the socket is bound")
 }
 
 /// A description with the medium audio at `port` of this machine, and further lines.
-fn description(port: u16, more: &str) -> String {
+pub(crate) fn description(port: u16, more: &str) -> String {
     format!(
         "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
          m=audio {port} RTP/AVP 0\r\n{more}"
@@ -71,13 +71,13 @@ fn description(port: u16, more: &str) -> String {
 }
 
 /// The ports of media in a description.
-fn ports(description: &str) -> Vec<u16> {
+pub(crate) fn ports(description: &str) -> Vec<u16> {
     let media = description.lines().filter_map(|line| line.strip_prefix("m="));
     media.filter_map(|line| line.split(' ').nth(1)?.parse().ok()).collect()
 }
 
 /// An RTP packet of the source `ssrc`.
-fn packet(ssrc: u32, number: u16) -> Vec<u8> {
+pub(crate) fn packet(ssrc: u32, number: u16) -> Vec<u8> {
     let mut packet = vec![0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     packet[2..4].copy_from_slice(&number.to_be_bytes());
     packet[8..].copy_from_slice(&ssrc.to_be_bytes());
@@ -86,7 +86,7 @@ fn packet(ssrc: u32, number: u16) -> Vec<u8> {
 }
 
 /// A relayed call of alice and bob.
-struct Call {
+pub(crate) struct Call {
     ends: [End; 2],
     /// The sockets for RTP, the caller's first.
     media: [UdpSocket; 2],
@@ -97,11 +97,11 @@ struct Call {
 }
 
 impl Call {
-    fn new(exchange: &TestServer) -> Self {
+    pub(crate) fn new(exchange: &TestServer) -> Self {
         Self::with(exchange.agent("alice"), exchange.agent("bob"))
     }
 
-    fn with(alice: Agent, bob: Agent) -> Self {
+    pub(crate) fn with(alice: Agent, bob: Agent) -> Self {
         let media = [(); 2].map(|()| socket(Ipv4Addr::LOCALHOST));
         let bodies = media.each_ref().map(|media| description(address(media).port(), ""));
         let bodies = bodies.each_ref().map(String::as_str);
@@ -114,7 +114,7 @@ impl Call {
 
     /// Sends packets from both ends until one reaches each, as audio does. Nothing else reaches
     /// them.
-    fn talk(&mut self) {
+    pub(crate) fn talk(&mut self) {
         let mut heard = [false; 2];
         wait_until("packets to be relayed both ways", || {
             self.sent += 1;
@@ -133,7 +133,7 @@ impl Call {
         });
     }
 
-    fn hang_up(mut self, exchange: &TestServer) {
+    pub(crate) fn hang_up(mut self, exchange: &TestServer) {
         let [alice, bob] = &mut self.ends;
         alice.pass(bob, "BYE", "");
         wait_until_closed(exchange);
