@@ -1,4 +1,4 @@
-//! Pages with JsSIP in a browser call desk phones through the relay, and are called.
+//! Pages with JsSIP and SIP.js in a browser call desk phones through the relay, and are called.
 
 use peers::browser::{Browser, Page};
 use peers::phone::Kind::{Barebell, Baresip};
@@ -17,17 +17,22 @@ struct Rig {
 }
 
 impl Rig {
-    fn new() -> Self {
-        Self::with_pages([Page::serve()]).0
+    /// A rig with a page of this library, and further settings of the server.
+    fn new(library: &str, more: &str) -> Self {
+        Self::with_pages([Page::serve()], library, more).0
     }
 
     /// A rig with the first of these pages. The server accepts all of them.
-    fn with_pages<const N: usize>(pages: [Page; N]) -> (Self, impl Iterator<Item = Page>) {
+    fn with_pages<const N: usize>(
+        pages: [Page; N],
+        library: &str,
+        more: &str,
+    ) -> (Self, impl Iterator<Item = Page> + use<N>) {
         let origins = pages.each_ref().map(|page| format!("\"{}\"", page.origin())).join(", ");
-        let settings = format!("{TRUSTS_NOBODY}[websocket]\norigins = [{origins}]\n");
+        let settings = format!("{TRUSTS_NOBODY}[websocket]\norigins = [{origins}]\n{more}");
         let exchange = TestServer::with(&settings, &[]);
         let mut pages = pages.into_iter();
-        let page = open(&exchange, pages.next().expect("a page"), "alice", TONE);
+        let page = open(&exchange, pages.next().expect("a page"), library, ("alice", TONE));
         (Self { exchange, page }, pages)
     }
 
@@ -50,10 +55,11 @@ impl Rig {
     }
 }
 
-fn open(exchange: &TestServer, page: Page, user: &str, tone: u32) -> Browser {
+fn open(exchange: &TestServer, page: Page, library: &str, (user, tone): (&str, u32)) -> Browser {
     let (url, tone) = (exchange.server.web_url(), tone.to_string());
     let settings = [
         ("scenario", "calls"),
+        ("library", library),
         ("url", &url),
         ("domain", DOMAIN),
         ("password", PASSWORD),
@@ -66,8 +72,8 @@ fn open(exchange: &TestServer, page: Page, user: &str, tone: u32) -> Browser {
 }
 
 /// The page calls the phone: both hear each other, also after a hold and a restart of ICE.
-fn page_calls(kind: Kind) {
-    let mut rig = Rig::new();
+fn page_calls(library: &str, kind: Kind, more: &str) {
+    let mut rig = Rig::new(library, more);
     let mut phone = Phone::registered(kind, rig.exchange.account("bob", Udp));
     rig.page.command("call bob");
     phone.wait_for(Event::Incoming);
@@ -87,8 +93,8 @@ fn page_calls(kind: Kind) {
 }
 
 /// The phone calls the page: both hear each other, and the phone hangs up.
-fn phone_calls(kind: Kind) {
-    let mut rig = Rig::new();
+fn phone_calls(library: &str, kind: Kind, more: &str) {
+    let mut rig = Rig::new(library, more);
     let mut phone = Phone::registered(kind, rig.exchange.account("bob", Udp));
     phone.act(&Action::Dial(rig.exchange.server.uri("alice")));
     rig.page.wait_for("it rings");
@@ -103,28 +109,61 @@ fn phone_calls(kind: Kind) {
 
 #[test]
 fn a_page_calls_baresip() {
-    page_calls(Baresip);
+    page_calls("jssip", Baresip, "");
 }
 
 #[test]
 fn a_page_calls_barebell_phone() {
-    page_calls(Barebell);
+    page_calls("jssip", Barebell, "");
 }
 
 #[test]
 fn baresip_calls_a_page() {
-    phone_calls(Baresip);
+    phone_calls("jssip", Baresip, "");
 }
 
 #[test]
 fn barebell_phone_calls_a_page() {
-    phone_calls(Barebell);
+    phone_calls("jssip", Barebell, "");
+}
+
+#[test]
+fn a_page_with_sip_js_calls_baresip() {
+    page_calls("sip.js", Baresip, "");
+}
+
+#[test]
+fn baresip_calls_a_page_with_sip_js() {
+    phone_calls("sip.js", Baresip, "");
+}
+
+/// The B2BUA joins two calls of its own, with the page and with the phone.
+const B2BUA: &str = "[calls]\nmode = \"b2bua\"\n";
+
+#[test]
+fn a_page_calls_a_phone_through_the_b2bua() {
+    page_calls("jssip", Barebell, B2BUA);
+}
+
+#[test]
+fn a_phone_calls_a_page_through_the_b2bua() {
+    phone_calls("jssip", Barebell, B2BUA);
 }
 
 #[test]
 fn a_page_calls_another_page() {
-    let (mut rig, mut others) = Rig::with_pages([Page::serve(), Page::serve()]);
-    let mut bob = open(&rig.exchange, others.next().expect("a page"), "bob", 900);
+    pages_call("");
+}
+
+/// Both ends of the call are browsers of the relay, with keys of their own.
+#[test]
+fn a_page_calls_another_page_through_the_relay() {
+    pages_call("[media]\nrelay = \"all\"\n");
+}
+
+fn pages_call(more: &str) {
+    let (mut rig, mut others) = Rig::with_pages([Page::serve(), Page::serve()], "jssip", more);
+    let mut bob = open(&rig.exchange, others.next().expect("a page"), "jssip", ("bob", 900));
     rig.page.command("call bob");
     bob.wait_for("it rings");
     bob.command("answer");

@@ -1,6 +1,7 @@
-// A user of a page telephones with JsSIP. The page's server has the commands, one at a time: `call USER`, `answer`, `hang up`,
+// A user of a page telephones with JsSIP or SIP.js. The page's server has the commands, one at a time: `call USER`, `answer`, `hang up`,
 // `press KEYS`, `hold`, `resume`, `restart` (ICE). The microphone is a tone; the tone that is heard is reported.
 import JsSIP from 'jssip';
+import { Inviter, Registerer, SessionState, UserAgent, Web } from 'sip.js';
 
 const sleep = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
@@ -35,8 +36,34 @@ async function listen(context, stream, say) {
     }
 }
 
-export async function telephone({ url, domain, password, user, hertz }, say) {
+// Reports the state of a connection, and its received tone.
+function follow(context, connection, say) {
+    connection.addEventListener('track', ({ streams, track }) => {
+        listen(context, streams[0] ?? new MediaStream([track]), say);
+    });
+    connection.addEventListener('connectionstatechange', () => {
+        say(`media ${connection.connectionState}`);
+    });
+}
+
+// Each library has the commands.
+const libraries = { jssip: byJsSip, 'sip.js': bySipJs };
+
+export async function telephone(settings, say) {
     const context = new AudioContext();
+    const commands = libraries[settings.library](settings, context, say);
+    for (;;) {
+        const command = await (await fetch('/next', { method: 'POST' })).text();
+        if (command === '') {
+            await sleep(50);
+            continue;
+        }
+        const [name, argument] = command.split(' ');
+        commands[name](argument);
+    }
+}
+
+function byJsSip({ url, domain, password, user, hertz }, context, say) {
     const mediaStream = tone(context, Number(hertz));
     const ua = new JsSIP.UA({
         sockets: [new JsSIP.WebSocketInterface(url)],
@@ -54,18 +81,13 @@ export async function telephone({ url, domain, password, user, hertz }, say) {
         begun.on('unhold', ({ originator: by }) => say(`resumed by ${by}`));
         begun.on('ended', ({ originator: by, cause }) => say(`ended by ${by}: ${cause}`));
         begun.on('failed', ({ originator: by, cause }) => say(`failed by ${by}: ${cause}`));
-        const follow = (connection) => {
-            connection.addEventListener('track', ({ streams, track }) => {
-                listen(context, streams[0] ?? new MediaStream([track]), say);
-            });
-            connection.addEventListener('connectionstatechange', () => {
-                say(`media ${connection.connectionState}`);
-            });
-        };
-        if (begun.connection) follow(begun.connection);
-        else begun.on('peerconnection', ({ peerconnection }) => follow(peerconnection));
+        if (begun.connection) follow(context, begun.connection, say);
+        else begun.on('peerconnection', (event) => follow(context, event.peerconnection, say));
     });
-    const commands = {
+    ua.on('registered', () => say('registered'));
+    ua.on('registrationFailed', ({ cause }) => say(`error: not registered: ${cause}`));
+    ua.start();
+    return {
         call: (to) => ua.call(`sip:${to}@${domain}`, { mediaStream }),
         answer: () => session.answer({ mediaStream }),
         hang: () => session.terminate(),
@@ -74,16 +96,57 @@ export async function telephone({ url, domain, password, user, hertz }, say) {
         resume: () => session.unhold(),
         restart: () => session.renegotiate({ rtcOfferConstraints: { iceRestart: true } }),
     };
-    ua.on('registered', () => say('registered'));
-    ua.on('registrationFailed', ({ cause }) => say(`error: not registered: ${cause}`));
-    ua.start();
-    for (;;) {
-        const command = await (await fetch('/next', { method: 'POST' })).text();
-        if (command === '') {
-            await sleep(50);
-            continue;
-        }
-        const [name, argument] = command.split(' ');
-        commands[name](argument);
-    }
+}
+
+function bySipJs({ url, domain, password, user, hertz }, context, say) {
+    const stream = tone(context, Number(hertz));
+    let session = null;
+    const begin = (begun) => {
+        session = begun;
+        let isTheirs = false;
+        begun.delegate = {
+            onSessionDescriptionHandler: ({ peerConnection }) => follow(context, peerConnection, say),
+            onBye: (bye) => { isTheirs = true; say('ended by remote: Terminated'); bye.accept(); },
+        };
+        begun.stateChange.addListener((state) => {
+            if (state === SessionState.Established) say('in a call');
+            if (state === SessionState.Terminated && !isTheirs) say('ended by local: Terminated');
+        });
+    };
+    const ua = new UserAgent({
+        uri: UserAgent.makeURI(`sip:${user}@${domain}`),
+        transportOptions: { server: url },
+        authorizationUsername: user,
+        authorizationPassword: password,
+        sessionDescriptionHandlerFactory: Web.defaultSessionDescriptionHandlerFactory(async () => stream),
+        logLevel: 'warn',
+        delegate: { onInvite: (invitation) => { begin(invitation); say('it rings'); invitation.progress(); } },
+    });
+    ua.start().then(() => new Registerer(ua).register({
+        requestDelegate: {
+            onAccept: () => say('registered'),
+            onReject: ({ message }) => say(`error: not registered: ${message.statusCode}`),
+        },
+    }));
+    // Another offer; `done` is said when it is accepted.
+    const renew = (hold, offerOptions, done) => {
+        const options = { hold, offerOptions };
+        session.sessionDescriptionHandlerOptionsReInvite = options;
+        session.invite({
+            sessionDescriptionHandlerOptions: options,
+            requestDelegate: { onAccept: () => say(done) },
+        });
+    };
+    return {
+        call: (to) => {
+            begin(new Inviter(ua, UserAgent.makeURI(`sip:${to}@${domain}`)));
+            session.invite();
+        },
+        answer: () => session.accept(),
+        hang: () => session.bye(),
+        press: (keys) => session.sessionDescriptionHandler.sendDtmf(keys, { duration: 120 }),
+        hold: () => renew(true, {}, 'held by local'),
+        resume: () => renew(false, {}, 'resumed by local'),
+        restart: () => renew(false, { iceRestart: true }, 'restarted'),
+    };
 }
