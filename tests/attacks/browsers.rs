@@ -44,7 +44,7 @@ fn value<'a>(description: &'a str, name: &str) -> &'a str {
 }
 
 impl WebCall {
-    /// A call whose offer has this fingerprint.
+    /// A call with this fingerprint in its offer.
     fn new(exchange: &TestServer, [caller, callee]: [&str; 2], fingerprint: &Fingerprint) -> Self {
         let (page, phone) = (socket(Ipv4Addr::LOCALHOST), socket(Ipv4Addr::LOCALHOST));
         let offer = format!(
