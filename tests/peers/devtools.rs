@@ -2,7 +2,7 @@
 
 use crate::browser::arguments;
 use crate::folder::Folder;
-use crate::process::{Process, Program, run, wait_until};
+use crate::process::{DEADLINE, Process, Program, poll, run};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -46,15 +46,17 @@ impl Devtools {
         let input = File::create(&pipes[0]).expect("the pipe exists");
         let output = BufReader::new(File::open(&pipes[1]).expect("the pipe exists"));
         let mut page = Self { input, output, session: None, last: 0, process, _folder: folder };
-        let target = page.call("Target.createTarget", &json!({ "url": url }))["targetId"].clone();
+        let opened = page.call("Target.createTarget", &json!({ "url": url }));
+        let target = opened.expect("the browser opens a page")["targetId"].clone();
         let attach = json!({ "targetId": target, "flatten": true });
-        let session = page.call("Target.attachToTarget", &attach)["sessionId"].clone();
+        let attached = page.call("Target.attachToTarget", &attach);
+        let session = attached.expect("the page was opened")["sessionId"].clone();
         page.session = session.as_str().map(str::to_owned);
         page
     }
 
-    /// Calls a method of the protocol, and returns its result.
-    fn call(&mut self, method: &str, params: &Value) -> Value {
+    /// Calls a method of the protocol, and returns its result or its error.
+    fn call(&mut self, method: &str, params: &Value) -> Result<Value, Value> {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": params });
         if let Some(session) = &self.session {
@@ -68,8 +70,8 @@ impl Devtools {
             assert!(count > 0, "chromium has ended, or is not installed, at {method}");
             let answer: Value = serde_json::from_slice(&bytes[..count - 1]).unwrap_or_default();
             if answer["id"] == self.last {
-                assert!(answer.get("error").is_none(), "{method}: {answer}");
-                return answer["result"].clone();
+                let error = answer.get("error").cloned();
+                return error.map_or_else(|| Ok(answer["result"].clone()), Err);
             }
         }
     }
@@ -79,12 +81,17 @@ impl Devtools {
     /// # Panics
     /// The script throws.
     pub fn evaluate(&mut self, script: &str) -> Value {
+        self.value_of(script).unwrap_or_else(|error| panic!("{script}: {error}"))
+    }
+
+    /// As [`evaluate`](Self::evaluate), with the error of a script, or of a page that still loads.
+    fn value_of(&mut self, script: &str) -> Result<Value, Value> {
         let params = json!({
             "expression": script, "awaitPromise": true, "returnByValue": true, "userGesture": true,
         });
-        let result = self.call("Runtime.evaluate", &params);
-        assert!(result.get("exceptionDetails").is_none(), "{script}: {result}");
-        result["result"]["value"].clone()
+        let answer = self.call("Runtime.evaluate", &params)?;
+        let thrown = answer.get("exceptionDetails").cloned();
+        thrown.map_or_else(|| Ok(answer["result"]["value"].clone()), Err)
     }
 
     /// Waits until `script` is true in the page. `state` shows the state of the page otherwise.
@@ -92,14 +99,11 @@ impl Devtools {
     /// # Panics
     /// It does not become true.
     pub fn wait_for(&mut self, script: &str, state: &str) {
-        let mut last = Value::Null;
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            wait_until(&format!("{script} in the page"), || {
-                self.process.assert_running();
-                last = self.evaluate(state);
-                self.evaluate(script).as_bool().filter(|&is_true| is_true)
-            })
-        }));
-        assert!(outcome.is_ok(), "{script} is not true; the page shows {last}");
+        let found = poll(DEADLINE, || {
+            self.process.assert_running();
+            self.value_of(script).ok()?.as_bool().filter(|&is_true| is_true)
+        });
+        let shown = self.value_of(state);
+        assert!(found.is_some(), "{script} is not true; the page shows {shown:?}");
     }
 }
