@@ -308,8 +308,8 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
         let may_begin = ends_keys && host.fingerprint().is_some();
         let rejected_of = |medium: &MediaDescription<'_>| {
             let is_dtls = Profile::of(medium.protocol) == Some(Profile::Dtls);
-            let keys = KeyChange::Web(WebAttributes::of_rejected(medium));
-            (may_begin && is_dtls).then(|| MediumChange { keys, ..MediumChange::default() })
+            let keys = WebAttributes::of_rejected(medium).filter(|_| may_begin && is_dtls);
+            keys.map(|keys| MediumChange { keys: KeyChange::Web(keys), ..Default::default() })
         };
         let rejections = session.media.iter().map(rejected_of).collect();
         let (mut announced, mut changes) = (Vec::with_capacity(offered), Vec::new());

@@ -143,7 +143,7 @@ fn write_medium(
     let changes = is_secure.is_some() || profile.feedback.is_some();
     let changed = changes.then(|| protocol(medium.protocol, is_secure, profile.feedback)).flatten();
     let protocol = match keys {
-        KeyChange::Web(web) => web.protocol,
+        KeyChange::Web(web) => web.protocol(),
         _ => changed.unwrap_or(medium.protocol),
     };
     write!(out, "m={} {port} {protocol}", medium.media_type)?;
@@ -178,7 +178,7 @@ fn write_medium(
         KeyChange::Replaced { attributes, .. } => {
             attributes.iter().try_for_each(|value| write!(out, "a=crypto:{value}\r\n"))
         }
-        KeyChange::Web(web) => web.lines.iter().try_for_each(|line| write!(out, "a={line}\r\n")),
+        KeyChange::Web(web) => web.lines().iter().try_for_each(|line| write!(out, "a={line}\r\n")),
     }
 }
 

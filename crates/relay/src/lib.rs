@@ -26,6 +26,7 @@ mod error;
 mod feedback;
 pub mod frame;
 mod host;
+#[cfg_attr(not(feature = "web"), allow(unreachable_code))]
 mod keying;
 mod leg;
 mod limits;

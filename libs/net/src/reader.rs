@@ -335,9 +335,9 @@ mod tests {
 
     #[test]
     fn documents_are_served_beside_websocket() {
-        const PAGE: &[crate::Document] =
-            &[crate::Document { path: "/a.js", kind: "text/javascript", text: "let a;" }];
-        const NONE: &[crate::Document] = &[];
+        const PAGE: &[Document] =
+            &[Document { path: "/a.js", kind: "text/javascript", text: "let a;" }];
+        const NONE: &[Document] = &[];
         for (request, documents, wanted, body) in [
             ("GET /a.js HTTP/1.1", PAGE, true, "let a;"),
             ("GET /a.js?b HTTP/1.1", PAGE, true, "let a;"),

@@ -18,15 +18,27 @@ pub(crate) struct WebAttributes {
 const MAX_MID: usize = 64;
 
 impl WebAttributes {
-    /// The attributes of an answer that rejects `medium`. An answer repeats the protocol and the
-    /// identifier of its offer.
-    pub(crate) fn of_rejected(medium: &MediaDescription<'_>) -> Self {
+    /// The attributes of an answer that rejects `medium`, or `None` without the feature `web`. An
+    /// answer repeats the protocol and the identifier of its offer.
+    #[allow(clippy::unnecessary_wraps)]
+    pub(crate) fn of_rejected(medium: &MediaDescription<'_>) -> Option<Self> {
         let protocol = match medium.protocol.eq_ignore_ascii_case("UDP/TLS/RTP/SAVP") {
             true => "UDP/TLS/RTP/SAVP",
             false => "UDP/TLS/RTP/SAVPF",
         };
         let mid = medium.attributes("mid").next().filter(|mid| mid.len() <= MAX_MID);
-        Self { protocol, lines: mid.map(|mid| format!("mid:{mid}")).into_iter().collect() }
+        let lines = mid.map(|mid| format!("mid:{mid}")).into_iter().collect();
+        Some(Self { protocol, lines })
+    }
+
+    /// The transport protocol.
+    pub(crate) const fn protocol(&self) -> &'static str {
+        self.protocol
+    }
+
+    /// The attributes, each without `a=`.
+    pub(crate) fn lines(&self) -> &[String] {
+        &self.lines
     }
 }
 

@@ -103,7 +103,9 @@ impl WebKeying {
             true => self.offered = Some(ends),
             false => self.ends = ends,
         }
-        self.medium = WebAttributes::of_rejected(medium);
+        if let Some(medium) = WebAttributes::of_rejected(medium) {
+            self.medium = medium;
+        }
         Ok(())
     }
 

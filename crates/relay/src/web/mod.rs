@@ -2,6 +2,7 @@
 //!
 //! The owner of the ports makes the handshake. Without the feature `web` there are no such legs.
 
+#[cfg(feature = "web")]
 mod attributes;
 mod fault;
 #[cfg(feature = "web")]
@@ -11,6 +12,7 @@ mod leg;
 #[cfg(not(feature = "web"))]
 mod no_web;
 
+#[cfg(feature = "web")]
 pub(crate) use attributes::{WebAttributes, is_of_browser};
 pub use fault::WebFault;
 #[cfg(feature = "web")]
@@ -22,4 +24,4 @@ pub(crate) use leg::WebLeg;
 #[cfg(not(feature = "web"))]
 pub use no_web::is_from_browser;
 #[cfg(not(feature = "web"))]
-pub(crate) use no_web::{WebKeying, WebLeg, is_web};
+pub(crate) use no_web::{WebAttributes, WebKeying, WebLeg, is_of_browser, is_web};

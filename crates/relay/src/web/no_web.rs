@@ -1,14 +1,17 @@
 //! A relay without legs of browsers: the types have no values.
 
-use super::attributes::WebAttributes;
 use super::fault::WebFault;
 use crate::error::RelayError;
 use alloc::boxed::Box;
+use alloc::string::String;
 use core::net::SocketAddr;
 use core::time::Duration;
 use media::DtlsPeer;
 use sdp::dtls::Fingerprint;
 use sdp::{MediaDescription, SessionDescription};
+
+#[derive(Clone, Debug)]
+pub(crate) enum WebAttributes {}
 
 #[derive(Debug)]
 pub(crate) enum WebKeying {}
@@ -23,6 +26,24 @@ pub(crate) const fn is_web(_: &SessionDescription<'_>, _: &MediaDescription<'_>)
 #[must_use]
 pub const fn is_from_browser(_: &[u8]) -> bool {
     false
+}
+
+pub(crate) const fn is_of_browser(_: &str) -> bool {
+    false
+}
+
+impl WebAttributes {
+    pub(crate) const fn of_rejected(_: &MediaDescription<'_>) -> Option<Self> {
+        None
+    }
+
+    pub(crate) const fn protocol(&self) -> &'static str {
+        match *self {}
+    }
+
+    pub(crate) const fn lines(&self) -> &[String] {
+        match *self {}
+    }
 }
 
 impl WebKeying {
