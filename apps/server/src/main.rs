@@ -32,6 +32,7 @@ mod times;
 mod trace;
 mod traces;
 mod turn;
+mod turn_command;
 mod users;
 
 use admin::client::Client;
@@ -61,7 +62,7 @@ fn main() -> ExitCode {
         Some(Command::Registrations(flags)) => screens::registrations(flags, &mut out),
         Some(Command::Calls(flags)) => calls::run(flags, &mut out),
         Some(Command::Trace(flags)) => traces::run(flags, &mut out),
-        Some(Command::Turn(flags)) => turn::run(flags, &mut out),
+        Some(Command::Turn(flags)) => turn_command::run(flags, &mut out),
         Some(Command::Drain(flags)) => draining::run(flags, &mut out),
         Some(Command::Check(flags)) => check::run(flags, &mut out),
         Some(Command::Extras { folder }) => cli::write_extras(folder).map_err(Failure::from),

@@ -1,8 +1,6 @@
-//! `barebell turn`: credentials of a user for the TURN servers of the configuration.
+//! Credentials of users for the TURN servers of the configuration.
 
-use crate::cli::TurnFlags;
 use crate::failure::{Failure, during};
-use crate::output::Out;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -36,14 +34,14 @@ impl Default for TurnSettings {
 /// Credentials with an end, as TURN servers with a REST API take them
 /// (draft-uberti-behave-turn-rest-00). The names of the fields are of that draft.
 #[derive(Debug, Serialize)]
-struct Credentials {
+pub(crate) struct Credentials {
     /// The end in seconds since 1970, a colon, and the user.
-    username: String,
+    pub(crate) username: String,
     /// The HMAC-SHA1 of `username` by the shared secret, in base64.
-    password: String,
+    pub(crate) password: String,
     /// The lifetime in seconds.
-    ttl: u64,
-    uris: Vec<String>,
+    pub(crate) ttl: u64,
+    pub(crate) uris: Vec<String>,
 }
 
 impl TurnSettings {
@@ -52,7 +50,7 @@ impl TurnSettings {
     /// # Errors
     /// [`Failure`] if no server is configured, the secret cannot be read or is empty, or the name
     /// is malformed.
-    fn credentials(&self, user: &str, now: SystemTime) -> Result<Credentials, Failure> {
+    pub(crate) fn credentials(&self, user: &str, now: SystemTime) -> Result<Credentials, Failure> {
         let Some(file) = &self.secret_file else {
             return Err(Failure::said(
                 "no TURN server is configured: set servers and secret_file in [turn], and name the \
@@ -90,27 +88,6 @@ fn password(secret: &str, username: &str) -> String {
         Hmac::<Sha1>::new_from_slice(secret.as_bytes()).expect("HMAC takes a key of any length");
     hmac.update(username.as_bytes());
     BASE64_STANDARD.encode(hmac.finalize().into_bytes())
-}
-
-/// Prints credentials of a user.
-///
-/// # Errors
-/// As of [`TurnSettings::credentials`], or the configuration cannot be used.
-pub(crate) fn run(flags: &TurnFlags, out: &mut Out) -> Result<(), Failure> {
-    let TurnFlags { user, json, place } = flags;
-    let settings = place.settings()?.turn;
-    let credentials = settings.credentials(user, SystemTime::now())?;
-    if *json {
-        return out.json(&credentials);
-    }
-    let Credentials { username, password, ttl, uris } = credentials;
-    for uri in uris {
-        out.line(&format!("server    {uri}"))?;
-    }
-    out.line(&format!("user      {username}"))?;
-    out.line(&format!("password  {password}"))?;
-    let lifetime = humantime::format_duration(std::time::Duration::from_secs(ttl));
-    out.line(&format!("valid for {lifetime}"))
 }
 
 #[cfg(test)]
