@@ -368,6 +368,13 @@ impl Phone {
         });
     }
 
+    /// Returns true if `event` has occurred at any time.
+    #[must_use]
+    pub fn has_logged(&self, event: Event) -> bool {
+        let log = std::fs::read_to_string(self.driver.event_log()).unwrap_or_default();
+        log.lines().any(|line| self.driver.event(line) == Some(event))
+    }
+
     /// Returns true if `event` occurred after the last awaited one.
     pub fn has_seen(&mut self, event: Event) -> bool {
         self.collect();

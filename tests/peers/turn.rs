@@ -2,9 +2,9 @@
 
 use crate::folder::Folder;
 use crate::nat::Nats;
-use crate::process::{Process, Program, built, run};
+use crate::process::{Process, Program, built, run, wait_until};
 use std::net::SocketAddr;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const COTURN: Program = Program { name: "turnserver", packages: "coturn" };
 const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
@@ -21,8 +21,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Starts the server on the public machine of `nats`. Does not wait until it listens: phones
-    /// ask again.
+    /// Starts the server on the public machine of `nats`, and waits until it listens.
     ///
     /// # Panics
     /// The server cannot be started.
@@ -40,7 +39,14 @@ impl Turn {
         command.args(["--min-port", "50000", "--max-port", "50999"]);
         command.arg("--pidfile").arg(folder.join("coturn.pid"));
         command.arg("--userdb").arg(folder.join("coturn.db"));
-        let process = Process::start(COTURN, command, &folder.join("coturn.log"));
+        let mut process = Process::start(COTURN, command, &folder.join("coturn.log"));
+        wait_until("coturn to listen", || {
+            process.assert_running();
+            let mut probe = nats.public_command("bash");
+            probe.args(["-c", &format!("exec 3<>/dev/tcp/{}/{PORT}", address.ip())]);
+            let probed = probe.stderr(Stdio::null()).status();
+            probed.is_ok_and(|status| status.success()).then_some(())
+        });
         folder.write("secret", SECRET);
         let servers = format!("servers = [\"turn:{address}\"]");
         let secret = folder.join("secret");

@@ -88,6 +88,18 @@ impl Run {
     }
 }
 
+/// The resources of a server that has started, once it opens no more descriptors.
+fn at_rest(server: &ServerProcess, ports: &Range<u16>) -> Resources {
+    loop {
+        let first = Resources::of(server, ports);
+        thread::sleep(Duration::from_secs(2));
+        let second = Resources::of(server, ports);
+        if first.descriptors == second.descriptors {
+            return second;
+        }
+    }
+}
+
 /// Waits until nothing of the calls is left in the server, which had the resources `before`.
 /// Returns its resources then.
 fn settled(server: &ServerProcess, ports: &Range<u16>, before: Resources) -> Resources {
@@ -133,7 +145,7 @@ fn main() {
     );
     let options = Options { arguments: &[], configuration: &configuration, users: &users };
     let server = ServerProcess::start(&options);
-    let (before, started) = (Resources::of(&server, &ports), Instant::now());
+    let (before, started) = (at_rest(&server, &ports), Instant::now());
     println!("before the calls: {before:?}");
     let (run, end) = (Run::default(), started + time);
     let mut warm = before;
