@@ -1,4 +1,5 @@
-//! Attacks on the calls of browsers: checks of ICE and handshakes of DTLS on the ports of the relay.
+//! Attacks on the calls of browsers: checks of ICE and handshakes of DTLS on the ports of the
+//! relay.
 
 use crate::relay::{
     Call, STRANGER, address, description, packet, ports, relay_with, socket, wait_until_closed,

@@ -299,8 +299,8 @@ pub(crate) struct Security {
     pub(crate) keys_in_clear: bool,
     /// The short authentication string of ZRTP, which the users compare.
     pub(crate) sas: Option<String>,
-    /// The relation of ZRTP's secrets to earlier calls: `new`, `continued`, or `broken` if the other
-    /// end does not have those of the earlier calls.
+    /// The relation of ZRTP's secrets to earlier calls: `new`, `continued`, or `broken` if the
+    /// other end does not have those of the earlier calls.
     pub(crate) continuity: Option<&'static str>,
 }
 

@@ -9,7 +9,8 @@ use std::time::SystemTime;
 /// Prints credentials of a user.
 ///
 /// # Errors
-/// As of [`TurnSettings::credentials`](crate::turn::TurnSettings::credentials), or the configuration cannot be used.
+/// As of [`TurnSettings::credentials`](crate::turn::TurnSettings::credentials), or the
+/// configuration cannot be used.
 pub(crate) fn run(flags: &TurnFlags, out: &mut Out) -> Result<(), Failure> {
     let TurnFlags { user, json, place } = flags;
     let settings = place.settings()?.turn;

@@ -138,8 +138,8 @@ impl MediumProfile {
     }
 
     /// Returns the changes of an answer to the last offer, that of `offerer`, and the agreements of
-    /// both legs. `is_readable` is true if the relay has RTCP in clear, and `passes_keys` as for the
-    /// offer.
+    /// both legs. `is_readable` is true if the relay has RTCP in clear, and `passes_keys` as for
+    /// the offer.
     pub(crate) fn answer(
         &mut self,
         offerer: Side,

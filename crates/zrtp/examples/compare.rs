@@ -1,4 +1,5 @@
-//! Two calls of the same ends. In the first their users compare the strings; the second continues it.
+//! Two calls of the same ends. In the first their users compare the strings; the second continues
+//! it.
 
 use barebell_zrtp::{Association, Cache, Config, Event, Zid};
 use std::time::Duration;

@@ -169,7 +169,8 @@ impl Algorithm for SasType {
     }
 }
 
-/// The algorithms that an end offers, the preferred first. The mandatory ones are taken in any case.
+/// The algorithms that an end offers, the preferred first. The mandatory ones are taken in any
+/// case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preferences {
     /// Hash functions.

@@ -53,8 +53,8 @@ pub struct Agent {
 
 impl Agent {
     /// An agent with sockets at `locals`, which begins to gather candidates. STUN servers, and TURN
-    /// servers over UDP, are asked for server-reflexive addresses, TURN servers for relayed ones. The controlling agent is that
-    /// of the first offer.
+    /// servers over UDP, are asked for server-reflexive addresses, TURN servers for relayed ones.
+    /// The controlling agent is that of the first offer.
     ///
     /// # Errors
     /// [`CandidateError`]: a local address is unspecified, link-local or a group.

@@ -19,7 +19,8 @@ fn identities() -> &'static [Identity; 3] {
 /// datagram of the client, perhaps changed, or the time.
 ///
 /// # Panics
-/// An unexpected certificate yields keys, or the datagrams that one datagram causes are not bounded.
+/// An unexpected certificate yields keys, or the datagrams that one datagram causes are not
+/// bounded.
 pub fn dtls(bytes: &[u8]) {
     let [first, rest @ ..] = bytes else { return };
     let mut rest = rest;

@@ -31,8 +31,8 @@ pub(super) struct Description<'a> {
 
 impl Description<'_> {
     /// Returns the description as text, with the identifier and version of the session (RFC 8866
-    /// section 5.2), the identifier of the DTLS association, the address of RTP, and the address of RTCP if it does not share the port and
-    /// is not the port after RTP's.
+    /// section 5.2), the identifier of the DTLS association, the address of RTP, and the address of
+    /// RTCP if it does not share the port and is not the port after RTP's.
     pub(super) fn write(
         &self,
         (id, version): (u64, u64),

@@ -91,9 +91,10 @@ impl fmt::Debug for Config {
 /// The agreement on the keys of one stream.
 ///
 /// Neither end has a role before: both send Hello messages, and the one whose Commit message
-/// prevails is the initiator. The owner passes the received ZRTP packets ([`is_zrtp`](crate::is_zrtp))
-/// and the time, which is a duration since any start. After each call it sends all packets of
-/// [`Association::poll_transmit`] and handles all events of [`Association::poll_event`].
+/// prevails is the initiator. The owner passes the received ZRTP packets
+/// ([`is_zrtp`](crate::is_zrtp)) and the time, which is a duration since any start. After each call
+/// it sends all packets of [`Association::poll_transmit`] and handles all events of
+/// [`Association::poll_event`].
 ///
 /// Packets that do not belong to the agreement are ignored: they neither cost an exponentiation
 /// nor end it. Error messages are an exception, because they cannot be authentic: before the keys
