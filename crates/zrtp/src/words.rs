@@ -1,4 +1,4 @@
-//! The PGP word list, in which the SAS of type B256 is rendered (RFC 6189 section 5.1.6).
+//! The PGP word list for a SAS of type B256 (RFC 6189 section 5.1.6).
 
 /// The words of bytes at even places, with two syllables, in the order of the bytes.
 const EVEN: &str = "\

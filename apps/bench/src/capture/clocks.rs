@@ -13,7 +13,7 @@ pub(crate) struct Clock {
     /// Microseconds that it is ahead of the clock of the first file, and the largest error.
     pub(crate) ahead_us: f64,
     pub(crate) error_us: f64,
-    /// The common datagrams, of which the offset is known.
+    /// The common datagrams with a known offset.
     pub(crate) datagrams: u64,
 }
 

@@ -206,7 +206,7 @@ impl Phone {
         }
     }
 
-    /// Reports the keys of handshakes, and ends calls whose handshake has failed.
+    /// Reports the keys of handshakes, and ends the calls of failed handshakes.
     pub(super) fn look_for_keys(&mut self) {
         let legs = self.calls.iter_mut().filter_map(|(&number, call)| {
             let security = call.leg.as_mut()?.security.take()?;

@@ -435,7 +435,7 @@ fn a_limit_of_the_b2bua_is_one_of_this_server() {
     assert_eq!(refused.value(HeaderName::RetryAfter), "5");
 }
 
-/// The B2BUA ends the second leg of a call in which the callee has vanished, or the caller.
+/// The B2BUA ends the second leg of a call after the loss of its callee, or of its caller.
 #[test]
 fn the_record_of_a_call_that_the_check_ends_names_the_party_that_is_gone() {
     for (reason, by) in [

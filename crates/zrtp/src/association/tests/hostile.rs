@@ -99,7 +99,7 @@ fn damaged_packets_change_nothing() {
     assert_agreed(&mut ends);
 }
 
-/// Runs two ends whose Hello messages are known. Each message of `end` arrives first with the bits
+/// Runs two ends with known Hello messages. Each message of `end` arrives first with the bits
 /// `mask` of the byte at `place` flipped, in an intact packet.
 fn run_forged(ends: &mut [End; 2], end: usize, place: usize, mask: u8) {
     let link = Link { delay: Duration::from_millis(10), ..Link::default() };

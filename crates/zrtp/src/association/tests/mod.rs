@@ -249,7 +249,7 @@ fn call(number: u8, caches: [Cache; 2]) -> [End; 2] {
     ends
 }
 
-/// The caches after a first call, in which the users compared the strings.
+/// The caches after a first call with compared strings.
 fn verified() -> [Cache; 2] {
     let mut ends = call(1, [Cache::default(), Cache::default()]);
     for end in &mut ends {
