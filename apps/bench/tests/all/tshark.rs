@@ -1,6 +1,6 @@
 //! Agreement with Wireshark: the streams of a capture.
 
-use super::support::{Capturing, bench};
+use super::support::{BENCH, Ended, bench_in};
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -29,26 +29,39 @@ fn of_tshark(folder: &std::path::Path) -> BTreeMap<u64, Figures> {
     text.lines().filter_map(stream).collect()
 }
 
+/// Captures loopback in a network of its own, while the program runs there. Streams of other tests
+/// are not in it.
+const CAPTURED: &str = "ip link set lo up
+    tcpdump -i lo -n -U -B 16384 --immediate-mode -w all.pcap udp 2>told & capture=$!
+    until grep -q 'listening on lo' told; do kill -0 $capture || exit 9; sleep 0.05; done
+    \"$@\"; status=$?
+    sleep 0.5; kill -INT $capture; wait $capture
+    exit $status";
+
 #[test]
 fn wireshark_shows_the_same_streams() {
     let folder = tempfile::tempdir().unwrap();
-    let capturing = Capturing::start(folder.path(), "portrange 1024-65535");
-    let ended = bench(
-        "media --calls 4 --audio 2s --duration 2s --no-headroom --max-other-load 100 --quiet \
-         --no-report --json",
-    );
+    let line = "media --calls 4 --audio 2s --duration 2s --no-headroom --max-other-load 100 \
+                --quiet --no-report --json";
+    let ended: Ended = Command::new("unshare")
+        .args(["--net", "sh", "-c", CAPTURED, "sh", BENCH])
+        .args(line.split_whitespace())
+        .current_dir(folder.path())
+        .output()
+        .unwrap_or_else(|error| panic!("unshare: {error}; on Debian, apt-get install util-linux"))
+        .into();
     // On a busy machine the run is not valid, which is status 1; the streams are there.
     assert!(ended.status < 2, "{ended:?}");
-    let seen = capturing.analyse(folder.path());
+    let seen = bench_in(folder.path(), "capture all.pcap --json").record();
     let theirs = of_tshark(folder.path());
     let mut compared = 0;
     for stream in seen["rtp"]["streams"].as_array().unwrap() {
         let ssrc = stream["ssrc"].as_u64().unwrap();
         let Some(theirs) = theirs.get(&ssrc) else { continue };
-        // Streams of other tests on loopback may be short, or have faults.
+        // On a busy machine the capture may lack a packet.
         let count = |name: &str| stream[name].as_u64().unwrap();
         let faults = ["lost", "out_of_order", "duplicates", "strays", "restarts"];
-        if count("packets") < 20 || faults.iter().any(|fault| count(fault) > 0) {
+        if faults.iter().any(|fault| count(fault) > 0) {
             continue;
         }
         let ours = ["packets", "lost", "mean_delta_ms", "max_delta_ms", "mean_jitter_ms"]
@@ -67,5 +80,6 @@ fn wireshark_shows_the_same_streams() {
         }
         compared += 1;
     }
-    assert!(compared >= 8, "{compared} streams are in both");
+    // Four calls, with a stream in each direction.
+    assert!(compared >= 4, "{compared} of 8 streams are whole and in both");
 }
