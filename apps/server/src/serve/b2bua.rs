@@ -7,7 +7,7 @@ use crate::b2bua::B2buaSettings;
 use crate::trace::Tracer;
 use b2bua::{B2bua, CallReport, Counters, Event, InfoDigit, RequestId, Transmit};
 use parking_lot::Mutex;
-use sip::{HeaderName, Instant, Message};
+use sip::{Endpoint, HeaderName, Instant, Message};
 use sip_server::{JoinedCalls, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -57,14 +57,14 @@ impl SharedB2bua {
         Self { b2bua, standing, next_timer }
     }
 
-    /// Moves the messages of `out` that are for the B2BUA to `internal`.
+    /// Moves the messages of `out` that are for user agents in the process to `internal`.
     pub(super) fn take(out: &mut Output, internal: &mut Vec<Internal>) {
         let Output { bytes, transmits, .. } = out;
         let taken = transmits.extract_if(.., |transmit| transmit.flow.is_internal());
         internal.extend(taken.map(|it| (it.flow, bytes[it.range].to_vec())));
     }
 
-    /// Passes the messages in `local.internal` to the B2BUA, and its messages to the engine.
+    /// Passes the messages in `local.internal` that are for it to the B2BUA, and its messages to the engine.
     /// `trace` is told which of those each message causes, since a leg has a Call-ID of its own.
     /// Returns the digits that the B2BUA asks about.
     pub(super) fn exchange(
@@ -74,7 +74,7 @@ impl SharedB2bua {
         trace: &Tracer,
     ) -> Vec<AskedDigit> {
         let mut digits = Vec::new();
-        for (flow, bytes) in std::mem::take(&mut local.internal) {
+        for (flow, bytes) in local.take_internal(Endpoint::B2bua) {
             let mut has_joined = true;
             let receive = |b2bua: &mut B2bua| {
                 let before = b2bua.counters().calls;

@@ -32,8 +32,8 @@ pub(crate) struct Lookup {
 /// The maximum number of waiting look-ups. Further ones fail at once.
 pub(crate) const MAX_LOOKUPS: usize = 65_536;
 
-/// The maximum number of times that messages pass between the engine and the B2BUA at once. Few are
-/// needed: this bounds a fault of the program.
+/// The maximum number of times that messages pass between the engine and the user agents in the
+/// process at once. Few are needed: this bounds a fault of the program.
 const MOST_TURNS: usize = 100;
 
 /// The engine, storage and sockets.
@@ -80,7 +80,7 @@ impl CarryOut for Hub {
         self.store_and_send(local);
         for turn in 0.. {
             if turn == MOST_TURNS && !local.internal.is_empty() {
-                log::error("b2bua", || "messages to the B2BUA are dropped: too many turns".into());
+                log::error("internal", || "messages within the server are dropped: too many turns".into());
                 local.internal.clear();
             }
             if local.failed.is_empty() && local.internal.is_empty() {

@@ -2,6 +2,7 @@
 
 use net::Outbox;
 use parking_lot::RawMutex;
+use sip::Endpoint;
 use sip_server::{CallRecord, Connection, Flow, Output, Ticket, Worker};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ pub(super) struct Local {
     pub(super) worker: Worker<RawMutex>,
     pub(super) out: Output,
     pub(super) outbox: Outbox,
-    /// Messages for the B2BUA.
+    /// Messages for the user agents in the process.
     pub(super) internal: Vec<Internal>,
     /// The Call-IDs of calls that the B2BUA has refused itself.
     pub(super) declined: Vec<Vec<u8>>,
@@ -68,5 +69,11 @@ impl Local {
             failed: Vec::new(),
             arrivals: Vec::new(),
         }
+    }
+
+    /// Takes the messages for `endpoint`.
+    pub(super) fn take_internal(&mut self, endpoint: Endpoint) -> Vec<Internal> {
+        let is_for = |(flow, _): &mut Internal| flow.endpoint() == Some(endpoint);
+        self.internal.extract_if(.., is_for).collect()
     }
 }
