@@ -3,7 +3,7 @@
 
 use peers::call::establish;
 use peers::folder::Folder;
-use peers::process::{Program, run, wait_until};
+use peers::process::{Program, built, run, wait_until};
 use peers::server::DOMAIN;
 use peers::test_server::TestServer;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 use test_support::ports::free_ports;
 
+const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
 const PROMTOOL: Program = Program { name: "promtool", packages: "prometheus" };
 const OPENSSL: Program = Program { name: "openssl", packages: "openssl" };
 
@@ -193,7 +194,9 @@ fn a_draining_server_lives_but_is_not_ready() {
     let rig = Rig::new("");
     assert_eq!(content(&rig.get("/healthz")), "ok\n");
     assert_eq!(content(&rig.get("/readyz")), "ready\n");
-    let _ = rig.exchange.server.rows(&["drain", "--no-wait"]).len();
+    let mut drain = Command::new(built("barebell", "BAREBELL_BIN"));
+    drain.args(["drain", "--no-wait", "--data"]).arg(rig.exchange.server.data());
+    assert!(run(BAREBELL, drain).starts_with("new calls are refused"));
     let answer = rig.get("/readyz");
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(answer.ends_with("\r\n\r\ndraining: new calls are refused\n"), "{answer}");

@@ -40,7 +40,7 @@ impl Running {
             ),
             (expired.is_some(), "the TLS certificate has expired"),
         ];
-        problems.into_iter().filter_map(|(is_so, text)| is_so.then(|| text.to_owned())).collect()
+        problems.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_owned()).collect()
     }
 
     fn journal_health(&self) -> JournalHealth {

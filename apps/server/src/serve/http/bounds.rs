@@ -34,7 +34,7 @@ pub(super) struct Place {
 }
 
 impl Places {
-    /// Takes a place for a connection from `address`. Returns `None` if there is none.
+    /// Takes a place for a connection from `address`. Returns `None` if no place is free.
     pub(super) fn take(&self, address: IpAddr) -> Option<Place> {
         let source = Source::of(address);
         let mut open = self.0.borrow_mut();
