@@ -43,7 +43,7 @@ fn certificates(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
             )?;
         }
     }
-    if !secure.is_empty() && settings.tls.makes_one(&data) {
+    if (!secure.is_empty() || settings.http.is_secure()) && settings.tls.makes_one(&data) {
         return out.line("creates a self-signed TLS certificate when it starts");
     }
     match settings.open_tls(&data, None)? {
@@ -185,6 +185,9 @@ pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
     }
     for listen in &listens {
         out.line(&format!("listens on {listen}"))?;
+    }
+    if let Some(address) = settings.http.listen {
+        out.line(&format!("serves HTTP for monitoring at {}", settings.http.url(address)))?;
     }
     media(&settings, &listens, out)?;
     calls(&settings, out)?;

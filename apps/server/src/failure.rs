@@ -9,6 +9,8 @@ pub(crate) enum Failure {
     Said(String),
     /// The command has printed the problems that it found.
     Found,
+    /// The command has printed a state that is not the normal one, with its own exit status.
+    State(u8),
     /// The reader of standard output has closed it, as in `barebell user list | head`.
     OutputClosed,
 }
@@ -35,7 +37,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Said(text) => text,
-            Self::Found => "see above",
+            Self::Found | Self::State(_) => "see above",
             Self::OutputClosed => "the reader of the output has closed it",
         })
     }

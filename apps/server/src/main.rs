@@ -15,8 +15,10 @@ mod data_dir;
 mod descriptors;
 mod domains;
 mod draining;
+mod exposition;
 mod failure;
 mod history;
+mod http;
 mod listen;
 mod log;
 mod media;
@@ -72,6 +74,10 @@ fn main() -> ExitCode {
         Err(Failure::Found) => {
             let _ = out.flush();
             ExitCode::FAILURE
+        }
+        Err(Failure::State(status)) => {
+            let _ = out.flush();
+            ExitCode::from(status)
         }
         Err(Failure::Said(text)) => {
             let _ = out.flush();

@@ -14,10 +14,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::thread;
-use std::time::{self, Duration};
+use std::time::{self, Duration, SystemTime};
 
 /// The interval between the samples for rates, and between screens.
 const SECOND: Duration = Duration::from_secs(1);
+
+/// The exit status of `barebell status` for a running server that is not ready for requests. 1
+/// stands for no running server, and 2 for a wrong command line.
+const NOT_READY: u8 = 3;
 
 /// Shows the status of the server.
 ///
@@ -39,7 +43,8 @@ pub(crate) fn status(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> 
         out.flush()?;
         if !flags.watch {
             return match now.condition {
-                Condition::Running(_) => Ok(()),
+                Condition::Running(status) if status.problems.is_empty() => Ok(()),
+                Condition::Running(_) => Err(Failure::State(NOT_READY)),
                 Condition::Stopped(_) => Err(Failure::Found),
             };
         }
@@ -231,8 +236,12 @@ fn running_text(
     writeln!(text, "registered    {}", registered(status.registered, status.contacts))?;
     writeln!(text, "transactions  {}", status.transactions)?;
     writeln!(text, "calls         {} (relayed, or through the B2BUA)", status.calls)?;
-    if status.draining {
-        writeln!(text, "draining      new calls are refused")?;
+    if let Some(until) = status.certificate_until {
+        let until = SystemTime::UNIX_EPOCH + Duration::from_secs(until);
+        writeln!(text, "certificate   valid until {}", humantime::format_rfc3339_seconds(until))?;
+    }
+    for problem in &status.problems {
+        writeln!(text, "not ready     {problem}")?;
     }
     limits_text(text, &status.counters)?;
     // Counters of zero are omitted for clarity.

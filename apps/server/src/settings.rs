@@ -5,6 +5,7 @@ use crate::certificates::{Tls, TlsSettings};
 use crate::data_dir;
 use crate::domains::{self, Host};
 use crate::failure::Failure;
+use crate::http::HttpSettings;
 use crate::listen::Listen;
 use crate::log;
 use crate::media::MediaSettings;
@@ -51,6 +52,8 @@ pub(crate) struct Settings {
     pub(crate) b2bua: B2buaSettings,
     /// The TURN servers of phones.
     pub(crate) turn: TurnSettings,
+    /// The HTTP listener.
+    pub(crate) http: HttpSettings,
     /// The maximum number of log lines of one kind per second; 0: no limit.
     pub(crate) log_lines_per_second: u32,
 }
@@ -75,6 +78,7 @@ impl Default for Settings {
             media: MediaSettings::default(),
             b2bua: B2buaSettings::default(),
             turn: TurnSettings::default(),
+            http: HttpSettings::default(),
             log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
         }
     }
@@ -103,7 +107,8 @@ impl Settings {
         before: Option<&Server>,
     ) -> Result<Option<Tls>, Failure> {
         let listens = self.listens();
-        if !listens.iter().any(|listen| listen.transport.is_secure()) {
+        let is_secure = listens.iter().any(|listen| listen.transport.is_secure());
+        if !is_secure && !self.http.is_secure() {
             return Ok(None);
         }
         self.tls.open(data, &self.names(), before).map(Some)
@@ -148,6 +153,8 @@ impl Settings {
                 "limits.max_connections_per_source",
                 self.max_connections_per_source != new.max_connections_per_source,
             ),
+            ("http.listen", self.http.listen != new.http.listen),
+            ("http.clients", self.http.clients != new.http.clients),
             ("media.relay", is_turned_on),
             ("media.ports", now.ports != media.ports),
             ("media.timeout", old.inactivity != limits.inactivity),

@@ -9,6 +9,11 @@
 //! - [`journal_record`]: the records of bindings that the owner stores and restores.
 //! - [`overload`]: the share of new requests that is served under overload.
 //! - [`counters`]: counters of messages, errors and processing times.
+//!
+//! With the feature `metrics`, which is on by default:
+//!
+//! - `traffic`: requests and responses by method and status, results and delays of sessions.
+//! - `histogram`: histograms with fixed bounds.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -35,6 +40,8 @@ pub use crate::core::source::Source;
 pub use crate::core::ticket::Ticket;
 pub use crate::core::timings::{Step, Timing};
 pub use crate::core::{config, counters, journal_record, overload};
+#[cfg(feature = "metrics")]
+pub use crate::core::{histogram, traffic};
 pub use server::{BindingView, Server};
 pub use worker::Worker;
 pub use {lock_api, relay, sip};

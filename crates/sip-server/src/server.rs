@@ -285,6 +285,13 @@ impl<R: RawMutex> Server<R> {
         })
     }
 
+    /// Requests, responses and sessions, summed over all workers.
+    #[cfg(feature = "metrics")]
+    pub fn traffic(&self) -> crate::traffic::Summary {
+        let all = self.counters.lock();
+        crate::traffic::Summary::of(all.iter().map(|counters| &counters.traffic))
+    }
+
     /// The counters with their names, summed over all workers.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let all = self.counters.lock();

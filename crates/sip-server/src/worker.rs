@@ -136,6 +136,7 @@ impl<R: RawMutex> Worker<R> {
                     }
                     Ok(message) => {
                         env.counters.requests.add();
+                        env.counters.traffic.request(&message, flow);
                         env.waited = waited;
                         on_request(server, &message, flow, env);
                     }

@@ -178,6 +178,24 @@ pub trait Journal: Send + std::marker::Sync {
     /// The payload could not be written, or not be synced if that is required. The error has been
     /// logged. The caller must not confirm the changes.
     fn append(&self, worker: usize, payload: &[u8]) -> io::Result<()>;
+
+    /// The state of the journal.
+    fn health(&self) -> JournalHealth;
+}
+
+/// The state of a [`Journal`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalHealth {
+    /// True if the last append failed, less than a minute ago.
+    pub is_refusing: bool,
+    /// True if the last attempt to store the journal in the database failed.
+    pub is_behind: bool,
+    /// The number of times that the journal was stored in the database, since the start.
+    pub checkpoints: u64,
+    /// The number of attempts that failed.
+    pub failed_checkpoints: u64,
+    /// The total time of both.
+    pub checkpoint_time: Duration,
 }
 
 /// The length of the server's secret in bytes.

@@ -216,6 +216,12 @@ pub(crate) struct Status {
     /// True if new calls are refused.
     #[serde(default)]
     pub(crate) draining: bool,
+    /// The present problems, in words. Empty if the server is ready for requests.
+    #[serde(default)]
+    pub(crate) problems: Vec<String>,
+    /// The end of the validity of the first TLS certificate, in seconds since 1970.
+    #[serde(default)]
+    pub(crate) certificate_until: Option<u64>,
     /// Seconds since the start.
     pub(crate) uptime: u64,
     /// All counters since the start, by name.

@@ -53,6 +53,10 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         top.section("media", |section| read_media(section, &mut settings));
         top.section("calls", |section| read_calls(section, &mut settings));
         top.section("turn", |section| read_turn(section, &mut settings.turn));
+        top.section("http", |section| {
+            section.read_some("listen", &mut settings.http.listen, word(values::socket_address));
+            section.read_whole("clients", &mut settings.http.clients, networks());
+        });
         top.section("storage", |section| {
             section.read("registrations", &mut settings.registrations, flag);
             section.read("sync", &mut settings.sync, word(sync));

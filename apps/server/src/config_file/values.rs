@@ -11,7 +11,7 @@ use sip::Duration;
 use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
 use sip_server::config::{Domain, Joining, MediaKeys, Mode, Network, Relaying, Speaker, State};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use store::Sync;
 use stun::TurnUri;
@@ -177,6 +177,13 @@ pub(super) fn method(value: &DeValue<'_>) -> Result<String, String> {
             .then(|| text.to_owned())
             .ok_or_else(|| format!("\"{text}\" is no method; expected one such as \"NOTIFY\""))
     })(value)
+}
+
+/// Parses an address with a port.
+pub(super) fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!("\"{text}\" is no address with a port; expected one such as \"127.0.0.1:8080\"")
+    })
 }
 
 /// Parses a mail address, without `mailto:`.

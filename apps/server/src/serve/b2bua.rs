@@ -206,15 +206,23 @@ impl SharedB2bua {
         self.b2bua.lock().has_replaced(call_id)
     }
 
-    /// The counters with their names.
-    pub(super) fn counters(&self) -> [(&'static str, u64); 4] {
+    /// The counters with their names and descriptions.
+    pub(super) fn counters(&self) -> [(&'static str, &'static str, u64); 4] {
         let counters = self.b2bua.lock().counters();
         let Counters { calls, over_limit, over_share, lost_digits, .. } = counters;
         [
-            ("b2bua-calls", calls),
-            ("b2bua-limit", over_limit),
-            ("b2bua-share", over_share),
-            ("b2bua-lost-digits", lost_digits),
+            ("b2bua-calls", "Calls that went through the B2BUA.", calls),
+            ("b2bua-limit", "Calls refused because too many pass the B2BUA.", over_limit),
+            (
+                "b2bua-share",
+                "Calls refused because too many of their source pass the B2BUA.",
+                over_share,
+            ),
+            (
+                "b2bua-lost-digits",
+                "Digits that a phone did not get by INFO, since it had not answered earlier ones.",
+                lost_digits,
+            ),
         ]
     }
 }

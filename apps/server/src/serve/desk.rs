@@ -2,8 +2,6 @@
 
 use super::hub::Hub;
 use super::local::{CarryOut, Engine, Local};
-use super::media::{Media, Ng, Relay};
-use super::records::Records;
 use crate::admin::desk::Desk;
 use crate::admin::{CallEnded, Condition, Drained, Registration, Status, StepTiming};
 use crate::b2bua::B2buaSettings;
@@ -12,20 +10,22 @@ use crate::domains::sip_uri;
 use crate::log;
 use crate::trace::Tracer;
 use parking_lot::Mutex;
-use relay::{CallReport, Calls, Refusals, Selection};
+use relay::{CallReport, Calls, Selection};
 use sip_server::config::{Config, Domain, Mode, State};
 use sip_server::{Output, Timing};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use store::{CallRecords, Error, Storage, User, Users};
 
 /// The hub, the storage and the configuration.
 pub(crate) struct Running {
-    hub: Arc<Hub>,
+    pub(super) hub: Arc<Hub>,
     storage: Arc<dyn Storage>,
+    /// The data directory.
+    pub(super) data: PathBuf,
     config: Mutex<Config>,
     listens: Vec<String>,
     /// The number of users in domains that are not served, by domain.
@@ -40,13 +40,14 @@ impl Running {
     pub(crate) fn new(
         hub: Arc<Hub>,
         storage: Arc<dyn Storage>,
+        data: PathBuf,
         config: Config,
         listens: Vec<String>,
     ) -> Self {
         let unserved = Mutex::default();
         let local = Mutex::new(Local::new(0, &hub.engine));
         let (config, identifiers) = (Mutex::new(config), RandomState::new());
-        let running = Self { hub, storage, config, listens, unserved, local, identifiers };
+        let running = Self { hub, storage, data, config, listens, unserved, local, identifiers };
         running.note_unserved();
         running
     }
@@ -203,12 +204,6 @@ impl Desk for Running {
             State::Stateful => "stateful",
             State::Stateless => "stateless",
         };
-        let conversions_refused = self.hub.relay.as_deref().map_or(0, Relay::conversions_refused);
-        let own = self.hub.relay.as_deref().map(Relay::refusals);
-        let refusals: Vec<_> =
-            own.iter().copied().chain(self.hub.ng.as_deref().map(Ng::refusals)).collect();
-        let refused = |of: fn(&Refusals) -> u64| refusals.iter().map(of).sum();
-        let without_media = self.hub.relay.as_deref().map_or(0, Relay::without_media);
         let status = Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             mode: mode.to_owned(),
@@ -223,35 +218,14 @@ impl Desk for Running {
             transactions: engine.transactions() as u64,
             calls: self.count(),
             draining: engine.is_draining(),
+            problems: self.problems(),
+            certificate_until: self.hub.connections.certificate_until(),
             uptime: self.hub.clock.uptime().as_secs(),
-            counters: engine
+            counters: self
+                .hub
                 .counters()
                 .into_iter()
-                .chain([
-                    ("refused-connections", self.hub.connections.refused.load(Ordering::Relaxed)),
-                    ("tls-failures", self.hub.connections.tls_failures.load(Ordering::Relaxed)),
-                    ("tls-pauses", self.hub.connections.paused.load(Ordering::Relaxed)),
-                    ("unread-output", self.hub.connections.unread_output.load(Ordering::Relaxed)),
-                    ("dropped-lookups", self.hub.dropped_lookups.load(Ordering::Relaxed)),
-                    ("silent-lookups", self.hub.silent_lookups.load(Ordering::Relaxed)),
-                    ("unread", self.hub.unread()),
-                    ("media-received", self.hub.media.as_ref().map_or(0, Media::received)),
-                    ("media-sent", self.hub.media.as_ref().map_or(0, Media::sent)),
-                    ("unsent-media", self.hub.media.as_ref().map_or(0, Media::unsent)),
-                    ("calls-without-media", without_media),
-                    ("transcoding-limit", conversions_refused),
-                    ("relay-calls-limit", own.as_ref().map_or(0, |it| it.calls)),
-                    ("relay-source-limit", refused(|it| it.calls_of_owner)),
-                    ("relay-ports-limit", refused(|it| it.ports)),
-                    ("relay-bandwidth-limit", refused(|it| it.bandwidth)),
-                    ("media-over-bandwidth", refused(|it| it.packets)),
-                    ("lost-records", self.hub.records.as_ref().map_or(0, Records::lost)),
-                    ("unrecorded-refusals", self.hub.refused.left_out()),
-                    ("unstored", self.hub.unstored.load(Ordering::Relaxed)),
-                ])
-                .map(|(name, count)| (name.to_owned(), count))
-                .chain(self.hub.b2bua.counters().map(|(name, count)| (name.to_owned(), count)))
-                .chain(self.hub.ng.iter().flat_map(|ng| ng.counters()))
+                .map(|counted| (counted.name.to_owned(), counted.count))
                 .collect(),
             timings: engine
                 .timings()

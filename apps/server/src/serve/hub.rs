@@ -2,8 +2,10 @@
 
 use super::b2bua::SharedB2bua;
 use super::connections::Connections;
+use super::http::HttpCounters;
 use super::local::{CarryOut, Engine, Failed, Local};
 use super::media::{Media, Ng, Relay};
+use super::observations::Observations;
 use super::records::Records;
 use super::refused::RefusedCalls;
 use super::total::Total;
@@ -69,6 +71,8 @@ pub(crate) struct Hub {
     pub(crate) unstored: AtomicU64,
     /// The total time of datagrams, if timings are on.
     pub(crate) total: Total,
+    pub(crate) http: Arc<HttpCounters>,
+    pub(crate) observations: Observations,
 }
 
 impl CarryOut for Hub {
@@ -80,7 +84,9 @@ impl CarryOut for Hub {
         self.store_and_send(local);
         for turn in 0.. {
             if turn == MOST_TURNS && !local.internal.is_empty() {
-                log::error("internal", || "messages within the server are dropped: too many turns".into());
+                log::error("internal", || {
+                    "messages within the server are dropped: too many turns".into()
+                });
                 local.internal.clear();
             }
             if local.failed.is_empty() && local.internal.is_empty() {
@@ -149,12 +155,23 @@ impl Hub {
     }
 
     fn store_and_send(&self, local: &mut Local) {
-        let Local { index, worker, out, outbox, internal, declined, refused, failed, arrivals } =
-            local;
+        let Local {
+            index,
+            worker,
+            out,
+            outbox,
+            internal,
+            declined,
+            refused,
+            failed,
+            arrivals,
+            registrations,
+        } = local;
         if out.is_empty() {
             return out.clear();
         }
         if self.store(*index, out).is_err() {
+            registrations.clear();
             worker.unstored(out);
             let refused = refuse_promises(out);
             self.unstored.fetch_add(refused, Ordering::Relaxed);
@@ -195,6 +212,11 @@ impl Hub {
             }
         }
         self.total.add(arrivals);
+        if !registrations.is_empty() {
+            let now = self.clock.now();
+            let delays = registrations.drain(..).map(|arrived| now.since(arrived));
+            delays.for_each(|delay| self.observations.registered(*index, delay));
+        }
         for event in out.events.drain(..) {
             match event {
                 Event::Locate { destination, ticket, payers } => {
@@ -216,6 +238,7 @@ impl Hub {
 
     /// Keeps the record of a call, if calls are recorded.
     pub(crate) fn keep(&self, record: Box<CallRecord>) {
+        self.observations.call_ended(&record);
         if let Some(records) = &self.records
             && self.refused.admits(&record, self.clock.now())
         {
@@ -234,10 +257,13 @@ impl Hub {
     /// # Errors
     /// Writing fails. The journal has logged the error.
     pub(crate) fn store(&self, index: usize, out: &Output) -> io::Result<()> {
-        match &self.journal {
-            Some(journal) => journal.append(index, &out.journal),
-            None => Ok(()),
-        }
+        let Some(journal) = self.journal.as_ref().filter(|_| !out.journal.is_empty()) else {
+            return Ok(());
+        };
+        let began = std::time::Instant::now();
+        let result = journal.append(index, &out.journal);
+        self.observations.stored(index, began.elapsed());
+        result
     }
 
     /// The index of the sockets for a UDP flow. Sockets bound to its address have precedence over

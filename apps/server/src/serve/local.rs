@@ -2,7 +2,7 @@
 
 use net::Outbox;
 use parking_lot::RawMutex;
-use sip::Endpoint;
+use sip::{Endpoint, Instant};
 use sip_server::{CallRecord, Connection, Flow, Output, Ticket, Worker};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +31,8 @@ pub(super) struct Local {
     pub(super) failed: Vec<Failed>,
     /// The arrival times of datagrams at which the messages in `out` are sent, if timings are on.
     pub(super) arrivals: Vec<Duration>,
+    /// The arrival times of the REGISTERs in `out` that changed bindings.
+    pub(super) registrations: Vec<Instant>,
 }
 
 /// A message on an internal flow.
@@ -68,6 +70,24 @@ impl Local {
             refused: Vec::new(),
             failed: Vec::new(),
             arrivals: Vec::new(),
+            registrations: Vec::new(),
+        }
+    }
+
+    /// Passes a message that has `waited` in the receive queue to the engine.
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        waited: sip::Duration,
+        flow: &Flow,
+        message: &[u8],
+    ) {
+        let Self { worker, out, .. } = self;
+        let sent = out.transmits.len();
+        worker.receive_late(now, waited, flow, message, out);
+        let is_stored = out.transmits[sent..].iter().any(|transmit| transmit.is_promise);
+        if is_stored && message.starts_with(b"REGISTER ") {
+            self.registrations.push(now - waited);
         }
     }
 

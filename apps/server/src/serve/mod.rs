@@ -2,14 +2,18 @@
 
 mod b2bua;
 mod connections;
+mod counters;
 mod desk;
 mod digits;
+mod http;
 mod hub;
 mod listening;
 mod load;
 mod local;
 mod lookups;
 mod media;
+mod monitor;
+mod observations;
 mod records;
 mod refused;
 mod renewal;
@@ -33,6 +37,7 @@ use ::relay::Calls;
 use b2bua::SharedB2bua;
 use connections::{Bounds, Connections, CurrentTls};
 use desk::Running;
+use http::{HttpCounters, HttpListener};
 use hub::{Hub, Lookup, MAX_LOOKUPS};
 use listening::{Bound, bind, set_listeners};
 use load::load;
@@ -40,6 +45,7 @@ use local::{CarryOut, Engine, Local};
 use lookups::Lookups;
 use media::{Media, Ng, NgThread, Relay};
 use net::{Clock, Dns};
+use observations::Observations;
 use records::{History, Records};
 use refused::RefusedCalls;
 use renewal::Renewal;
@@ -97,6 +103,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let workers = settings.workers();
     let bound = bind(&settings.listens(), workers)?;
+    let http = HttpListener::bind(&settings.http)?;
     let listens = bound.listens.clone();
     let config = engine_config(&settings, &listens, &*storage)?;
     remember_domains(&*storage, &config.domains)?;
@@ -108,9 +115,11 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let desk = Arc::new(Running::new(
         Arc::clone(&hub),
         Arc::clone(&storage),
+        data.clone(),
         config.clone(),
         listens.iter().map(Listen::to_string).collect(),
     ));
+    let (hosts, http_counters) = (settings.names(), Arc::clone(&hub.http));
     let admin = Admin::start(&data, Arc::<Running>::clone(&desk))?;
     let threads = Workers::start(&hub, workers)?;
     let start_ng = |ng: &Arc<Ng>| {
@@ -119,9 +128,17 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         NgThread::start(ng, &hub.engine, hub.clock, Box::new(keep))
     };
     let ng_thread = hub.ng.as_ref().map(start_ng).transpose()?;
+    let http_url = http.as_ref().map(|http| http.url.clone());
+    let start_http = |http: HttpListener| {
+        http.start(Arc::clone(&tls), hosts, http_counters, Arc::<Running>::clone(&desk))
+    };
+    let http_thread = http.map(start_http).transpose()?;
     welcome::welcome(&listens, &config.domains, hub.engine.users(), place)
         .lines()
         .for_each(|line| log::info("start", || line.to_owned()));
+    if let Some(url) = http_url {
+        log::info("start", || format!("serves HTTP for monitoring at {url}/metrics"));
+    }
     if let Some((remark, advice)) = remark {
         log::info("start", || remark);
         advice.into_iter().for_each(|advice| log::info("start", || advice.to_owned()));
@@ -143,6 +160,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         log::info("stop", || "stopping: no new calls are accepted".to_owned());
         drain(&hub.engine).await;
         end_calls(&hub).await;
+        drop(http_thread);
         drop(ng_thread);
         drop(threads);
         looking_up.abort();
@@ -230,6 +248,8 @@ fn open(
         silent_lookups: AtomicU64::new(0),
         unstored: AtomicU64::new(0),
         total: Total::default(),
+        http: Arc::<HttpCounters>::default(),
+        observations: Observations::new(workers),
     };
     Ok((Arc::new(hub), Asked { queue, most: shares.lookups }, lost))
 }

@@ -384,17 +384,16 @@ fn receive(
         let waited =
             datagram.at.map_or(0, |at| wall.as_micros().saturating_sub(at.as_micros() as u64));
         let waited = Duration::from_micros(waited);
-        let Local { worker, out, arrivals, .. } = &mut *local;
         if is_first {
-            worker.note_wait(Transport::Udp, now, waited);
+            local.worker.note_wait(Transport::Udp, now, waited);
         }
         hub.trace.received(&flow, datagram.bytes);
-        let sent = out.transmits.len();
-        worker.receive_late(now, waited, &flow, datagram.bytes, out);
-        if out.transmits.len() > sent && worker.is_timing() {
-            arrivals.extend(datagram.at);
+        let sent = local.out.transmits.len();
+        local.receive(now, waited, &flow, datagram.bytes);
+        if local.out.transmits.len() > sent && local.worker.is_timing() {
+            local.arrivals.extend(datagram.at);
         }
-        if out.transmits.len() >= AT_ONCE {
+        if local.out.transmits.len() >= AT_ONCE {
             hub.carry_out(local);
         }
     });

@@ -164,7 +164,9 @@ fn a_draining_server_refuses_new_calls_only() {
     assert!(drained.starts_with("new calls are refused; 1 calls (relayed, "), "{drained}");
     let now = status(&site);
     assert_eq!((&now["calls"], &now["draining"]), (&1.into(), &true.into()));
-    assert!(site.good("status").contains("\ndraining "));
+    let output = site.command("status").output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "for monitoring");
+    assert!(stdout(&output).contains("\nnot ready     draining: "), "{}", stdout(&output));
     let other = Phone::new();
     invite(&address, &other, 2001);
     assert!(other.receive().starts_with("SIP/2.0 503 "));

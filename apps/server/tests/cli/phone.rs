@@ -18,7 +18,7 @@ pub(crate) fn serve(site: &Site, words: &str) -> (Server, [String; 2]) {
 }
 
 pub(crate) fn status(site: &Site) -> serde_json::Value {
-    serde_json::from_str(&site.good("status --json")).unwrap()
+    serde_json::from_str(&site.status()).unwrap()
 }
 
 /// A request from `from`, with `more` header fields and no body.

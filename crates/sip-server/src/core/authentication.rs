@@ -17,7 +17,7 @@ use core::net::IpAddr;
 use lock_api::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, QopOptions, response_matches};
 use sip::message::RequestHead;
-use sip::{HeaderName, Message, Status, Uri};
+use sip::{HeaderName, Message, Status, StatusLine, Uri};
 use smallvec::SmallVec;
 
 /// The role that asks for credentials. It determines the header fields.
@@ -145,7 +145,7 @@ fn challenge<R: RawMutex>(
     env: &mut Env<'_>,
 ) {
     let Incoming { message, flow, .. } = incoming;
-    let status = asker.status().into();
+    let status: StatusLine<'_> = asker.status().into();
     let name = env.settings.config.server_name.as_str();
     for (server_name, only_one) in [(name, false), ("", true)] {
         let range = write_reply(message, flow, status, server_name, env, |out, env| {
@@ -153,7 +153,7 @@ fn challenge<R: RawMutex>(
         });
         match range {
             Some(range) if env.is_amplified(message, flow, range.len()) => env.take_back(range),
-            _ => return,
+            _ => return env.counters.traffic.reply(message, flow, status.status.code()),
         }
     }
     env.counters.unasked.add();

@@ -1,22 +1,30 @@
 //! Event counters. Each worker has its own set, and readers add them up.
 
 use crate::core::timings::Timings;
+use crate::core::traffic::Traffic;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
-    ($($(#[$doc:meta])+ $field:ident = $name:literal;)*) => {
+    ($($(#[doc = $doc:literal])+ $field:ident = $name:literal;)*) => {
         /// The number of events since the start, by kind.
         #[derive(Debug, Default)]
         #[non_exhaustive]
         pub struct Counters {
-            $($(#[$doc])+ pub $field: Counter,)*
+            $($(#[doc = $doc])+ pub $field: Counter,)*
             pub(crate) timings: Timings,
+            pub(crate) traffic: Traffic,
         }
 
         impl Counters {
             /// Returns every counter with its name, in the order of this list.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
                 [$(($name, self.$field.get()),)*].into_iter()
+            }
+
+            /// Returns the description of each counter, in the order of [`Counters::iter`].
+            #[must_use]
+            pub const fn descriptions() -> &'static [&'static str] {
+                &[$(concat!($($doc),+),)*]
             }
         }
     };

@@ -64,6 +64,7 @@ pub(crate) fn reply<'s>(
     fields: impl FnOnce(&mut Vec<u8>, &Env<'_>),
 ) {
     let (server_name, status) = (env.settings.config.server_name.as_str(), status.into());
+    env.counters.traffic.reply(message, flow, status.status.code());
     let range = write_reply(message, flow, status, server_name, env, fields);
     if let Some(range) = range.filter(|range| env.is_amplified(message, flow, range.len())) {
         env.take_back(range);

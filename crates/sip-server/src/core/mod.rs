@@ -14,6 +14,8 @@ pub(crate) mod ended;
 pub(crate) mod event;
 pub(crate) mod flow;
 pub(crate) mod gruu;
+#[cfg(feature = "metrics")]
+pub mod histogram;
 pub(crate) mod incoming;
 pub(crate) mod joined_calls;
 pub mod journal_record;
@@ -35,4 +37,8 @@ pub(crate) mod source;
 pub(crate) mod ticket;
 pub(crate) mod timer;
 pub(crate) mod timings;
+#[cfg(feature = "metrics")]
+pub mod traffic;
+#[cfg(not(feature = "metrics"))]
+pub(crate) mod traffic;
 pub(crate) mod undo;

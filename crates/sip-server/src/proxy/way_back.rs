@@ -11,6 +11,7 @@ use crate::core::event::{Env, MOST_UNASKED};
 use crate::core::flow::Flow;
 use crate::core::ticket::Handle;
 use crate::core::timings::{Step, timed};
+use crate::core::traffic::Attempt;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::header::Via;
@@ -53,10 +54,18 @@ pub(super) struct WayBack {
     received: usize,
     /// Bytes of the responses that were sent.
     returned: usize,
+    attempt: Attempt,
 }
 
 impl WayBack {
-    pub(super) fn new(kind: TransactionKind, request: &Message<'_>, plan: &Plan) -> Self {
+    /// The upstream side of `request`. `is_initial` is true if it is outside of a dialog.
+    pub(super) fn new(
+        kind: TransactionKind,
+        request: &Message<'_>,
+        is_initial: bool,
+        plan: &Plan,
+        env: &Env<'_>,
+    ) -> Self {
         let is_stream = plan.upstream.transport.is_stream();
         Self {
             server: ServerTransaction::new(kind, is_stream),
@@ -70,6 +79,7 @@ impl WayBack {
             early: None,
             received: plan.received,
             returned: 0,
+            attempt: Attempt::new(request, &plan.upstream, is_initial, env.now - env.waited),
         }
     }
 
@@ -122,6 +132,9 @@ impl WayBack {
         if is_repetition && !self.may_repeat(response.as_bytes().len(), env) {
             return None;
         }
+        if !is_repetition {
+            env.counters.traffic.response(&mut self.attempt, status, env.now);
+        }
         let token = token_for_sender(answer, status, Life::Transaction(handle), opened, env);
         let record_route = token.record_route();
         // Some phones keep the route set of the provisional response.
@@ -149,6 +162,7 @@ impl WayBack {
         if !self.server.on_response(status.code(), &env.settings.config.timers, env.now) {
             return;
         }
+        env.counters.traffic.response(&mut self.attempt, status.code(), env.now);
         let tag = (status > Status::TRYING).then(|| env.to_tag(request));
         let response = Response {
             request,

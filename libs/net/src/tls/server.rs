@@ -128,6 +128,12 @@ impl Server {
         Session::accept(Arc::clone(&self.sip))
     }
 
+    /// The configuration of HTTP connections, for other users of the TLS library.
+    #[must_use]
+    pub fn for_http(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.web)
+    }
+
     /// Begins an HTTP connection, for WebSocket.
     ///
     /// # Errors

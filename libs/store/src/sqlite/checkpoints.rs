@@ -7,12 +7,13 @@
 use super::Sqlite;
 use super::failure::of;
 use super::journal::{JournalFile, create, files, number, path, put_away};
-use crate::{Error, Journal, Log, Sync};
+use crate::{Error, Journal, JournalHealth, Log, Sync};
 use net::wall_clock;
 use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,10 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(30);
 const CHECKPOINT_LENGTH: u64 = 64 << 20;
 /// The interval of the deletion of expired registrations.
 const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// The time for which a failed append counts. Afterwards only another one tells if the disk has
+/// recovered.
+const REFUSAL_TIME: Duration = Duration::from_secs(60);
 
 /// The journal being written, and its threads. Dropping it stores everything in the database.
 #[derive(Debug)]
@@ -41,6 +46,19 @@ struct Shared {
     is_ending: Mutex<bool>,
     /// Notified when a checkpoint is due early, and at the end.
     wake: Condvar,
+    started: Instant,
+    /// Microseconds from `started` to the last append, if that failed; otherwise 0.
+    refused: AtomicU64,
+    checkpoints: Mutex<Checkpoints>,
+}
+
+/// The checkpoints since the start.
+#[derive(Clone, Copy, Debug, Default)]
+struct Checkpoints {
+    is_last_failed: bool,
+    done: u64,
+    failed: u64,
+    time: Duration,
 }
 
 impl JournalFiles {
@@ -85,6 +103,10 @@ impl Journal for JournalFiles {
         }
         result
     }
+
+    fn health(&self) -> JournalHealth {
+        self.shared.health()
+    }
 }
 
 impl Drop for JournalFiles {
@@ -111,7 +133,26 @@ impl Shared {
             number: Mutex::new(number),
             is_ending: Mutex::new(false),
             wake: Condvar::new(),
+            started: Instant::now(),
+            refused: AtomicU64::new(0),
+            checkpoints: Mutex::default(),
         })
+    }
+
+    fn note_append(&self, is_done: bool) {
+        let refused = match is_done {
+            true => 0,
+            false => self.started.elapsed().as_micros().max(1) as u64,
+        };
+        // The workers share this line of the processor's cache.
+        if self.refused.load(Ordering::Relaxed) != refused {
+            self.refused.store(refused, Ordering::Relaxed);
+        }
+    }
+
+    fn is_refusing(&self) -> bool {
+        let refused = Duration::from_micros(self.refused.load(Ordering::Relaxed));
+        !refused.is_zero() && self.started.elapsed().saturating_sub(refused) < REFUSAL_TIME
     }
 
     fn log(&self) -> Log {
@@ -132,8 +173,20 @@ impl Shared {
             let _is_ending = self.is_ending.lock();
             self.wake.notify_all();
         }
-        result?;
-        to_sync.map_or(Ok(()), |file| file.sync_data())
+        let result = result.and_then(|()| to_sync.map_or(Ok(()), |file| file.sync_data()));
+        self.note_append(result.is_ok());
+        result
+    }
+
+    fn health(&self) -> JournalHealth {
+        let Checkpoints { is_last_failed, done, failed, time } = *self.checkpoints.lock();
+        JournalHealth {
+            is_refusing: self.is_refusing(),
+            is_behind: is_last_failed,
+            checkpoints: done,
+            failed_checkpoints: failed,
+            checkpoint_time: time,
+        }
     }
 
     /// The length of a worker's file from which a checkpoint is due at once, in bytes.
@@ -153,6 +206,7 @@ impl Shared {
                 *is_ending
             };
             let purge = purged.is_none_or(|then| then.elapsed() >= PURGE_INTERVAL);
+            let began = Instant::now();
             let result = self.checkpoint().and_then(|()| {
                 if purge {
                     purged = Some(Instant::now());
@@ -160,6 +214,7 @@ impl Shared {
                 }
                 Ok(())
             });
+            self.checkpoints.lock().note(result.is_ok(), began.elapsed());
             if let Err(error) = result {
                 self.log().error("checkpoint", || {
                     format!("registrations stay in the journal, until the next attempt: {error}")
@@ -222,6 +277,15 @@ impl Shared {
         let mut files = files(directory).map_err(of(directory))?;
         files.retain(|file| number(file).is_some_and(|number| number < *newest));
         Ok(files)
+    }
+}
+
+impl Checkpoints {
+    fn note(&mut self, is_done: bool, took: Duration) {
+        self.is_last_failed = !is_done;
+        self.done += u64::from(is_done);
+        self.failed += u64::from(!is_done);
+        self.time += took;
     }
 }
 

@@ -42,6 +42,7 @@ use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 use stream::{CONNECT_TIMEOUT, Ending, More, ReadError, SendError, Stream, TIMEOUTS};
 use unsent::Unsent;
 
@@ -65,6 +66,9 @@ const ROUNDS: usize = 16;
 const ACCEPT_AT_ONCE: usize = 64;
 /// Messages of one connection that are written together.
 const PARTS: usize = 16;
+
+/// The transports of connections.
+const STREAMS: [Transport; 4] = [Transport::Tcp, Transport::Tls, Transport::Ws, Transport::Wss];
 
 /// Limits on the number of connections.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +127,8 @@ struct Table {
     /// Further far ends that are reached by connections which peers opened (RFC 5923).
     aliases: HashMap<Connection, Vec<FarEnd>>,
     by_source: HashMap<Source, usize>,
+    /// The number of open connections of each transport, in the order of [`STREAMS`].
+    by_transport: [usize; STREAMS.len()],
     next_number: NonZeroU64,
 }
 
@@ -159,6 +165,7 @@ impl Connections {
             by_remote: HashMap::new(),
             aliases: HashMap::new(),
             by_source: HashMap::new(),
+            by_transport: [0; STREAMS.len()],
             next_number,
         };
         let table = RwLock::new(table);
@@ -222,6 +229,18 @@ impl Connections {
         };
         let far_end = (flow.transport, flow.remote, name);
         self.to(&far_end).or_else(|| self.open(flow, far_end, *payers).ok())
+    }
+
+    /// The end of the validity of the first certificate, in seconds since 1970.
+    pub(super) fn certificate_until(&self) -> Option<u64> {
+        let since = self.tls.valid_until()?.duration_since(SystemTime::UNIX_EPOCH);
+        since.ok().map(|since| since.as_secs())
+    }
+
+    /// The number of open connections of each transport.
+    pub(super) fn counts(&self) -> [(Transport, usize); STREAMS.len()] {
+        let counts = self.table.read().by_transport;
+        std::array::from_fn(|place| (STREAMS[place], counts[place]))
     }
 
     fn get(&self, connection: Connection) -> Option<Arc<Stream>> {
@@ -320,6 +339,7 @@ impl Connections {
         table.open.insert(connection, Arc::clone(&stream));
         table.by_remote.insert(stream.far_end.clone(), connection);
         table.count(stream.counted_for());
+        *table.of_transport(stream.ends.transport) += 1;
         drop(table);
         // No other timeout of a connection is shorter.
         set.remind(self.clock.now() + CONNECT_TIMEOUT, Token::Connection(connection));
@@ -384,6 +404,7 @@ impl Connections {
             }
         }
         table.uncount(stream.counted_for());
+        *table.of_transport(stream.ends.transport) -= 1;
         drop(table);
         self.set_of(connection).remove(&stream.socket);
         failed.push(Failed::Connection(connection));
@@ -398,6 +419,12 @@ impl Connections {
 }
 
 impl Table {
+    /// The number of open connections of `transport`.
+    fn of_transport(&mut self, transport: Transport) -> &mut usize {
+        let place = STREAMS.iter().position(|stream| *stream == transport);
+        &mut self.by_transport[place.unwrap_or(0)]
+    }
+
     /// Counts a connection with `source`. Returns the new number of them.
     fn count(&mut self, source: Source) -> usize {
         let count = self.by_source.entry(source).or_default();

@@ -9,6 +9,7 @@ use parking_lot::RwLock;
 use sip::Transport;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 /// The TLS configuration of new connections. It can be replaced while the server runs. Open
 /// connections keep the one with which they began.
@@ -78,6 +79,11 @@ impl CurrentTls {
     /// The TLS configuration of accepted connections, if there is one.
     pub(crate) fn server(&self) -> Option<Server> {
         self.tls.read().as_ref().map(|tls| tls.server.clone())
+    }
+
+    /// The end of the validity of the first certificate, if there is one.
+    pub(crate) fn valid_until(&self) -> Option<SystemTime> {
+        self.tls.read().as_ref().and_then(|tls| tls.valid_until)
     }
 
     /// Begins the TLS session of an accepted connection. Returns `None` if `transport` is not

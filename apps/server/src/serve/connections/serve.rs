@@ -327,10 +327,9 @@ impl Connections {
         if stream.is_introduced() {
             self.note_alias(stream, message);
         }
-        let Local { worker, out, .. } = &mut *local;
         doer.received(&stream.flow(), message);
-        worker.receive_late(now, waited, &stream.flow(), message, out);
-        if out.transmits.len() < PARTS {
+        local.receive(now, waited, &stream.flow(), message);
+        if local.out.transmits.len() < PARTS {
             return true;
         }
         doer.carry_out(local);

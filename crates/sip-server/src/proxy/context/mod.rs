@@ -71,7 +71,7 @@ impl Context {
         let mut context = Self {
             handle,
             kind,
-            back: WayBack::new(kind, request, &plan),
+            back: WayBack::new(kind, request, said.to_tag.is_empty(), &plan, env),
             said: said.hash(&env.keys.branch),
             has_to_tag: !said.to_tag.is_empty(),
             branches: SmallVec::new(),

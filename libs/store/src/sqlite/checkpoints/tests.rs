@@ -319,7 +319,9 @@ fn an_append_that_fails_is_an_error_until_there_is_a_new_file() {
         io::ErrorKind::StorageFull
     );
     assert!(shared.append(0, &registered("bob", 3, LATER)).is_err());
+    assert!(shared.health().is_refusing);
     shared.append(1, &registered("carol", 1, LATER)).unwrap();
+    assert!(!shared.health().is_refusing);
     shared.checkpoint().unwrap();
     shared.append(0, &registered("bob", 4, LATER)).unwrap();
     shared.checkpoint().unwrap();

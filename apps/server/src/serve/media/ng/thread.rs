@@ -87,22 +87,23 @@ impl Ng {
         self.relay.refusals()
     }
 
-    /// The counters by their names.
-    pub(in crate::serve) fn counters(&self) -> Vec<(String, u64)> {
+    /// The counters with their names and descriptions.
+    pub(in crate::serve) fn counters(&self) -> [(&'static str, &'static str, u64); 6] {
         let front = self.front.lock();
         let Counts { requests, repeated, refused, dropped, flags } = front.counts();
-        let named = [
-            ("ng-requests", requests),
-            ("ng-repeated", repeated),
-            ("ng-refused", refused),
-            ("ng-dropped", dropped),
-            ("ng-calls-limit", &self.relay.refusals().calls),
+        let ignored = flags.iter().map(|(_, count)| count).sum::<u64>() + flags.others();
+        [
+            ("ng-requests", "Requests of NG clients.", *requests),
+            ("ng-repeated", "NG requests that came again, and got the same answer.", *repeated),
+            ("ng-refused", "NG requests answered with an error.", *refused),
+            ("ng-dropped", "Datagrams of others than NG clients, or without a request.", *dropped),
             (
-                "ng-ignored-flags",
-                &(flags.iter().map(|(_, count)| count).sum::<u64>() + flags.others()),
+                "ng-calls-limit",
+                "NG offers refused because too many calls are relayed.",
+                self.relay.refusals().calls,
             ),
-        ];
-        named.into_iter().map(|(name, count)| (name.to_owned(), *count)).collect()
+            ("ng-ignored-flags", "Flags of NG requests without an effect here.", ignored),
+        ]
     }
 
     fn serve(&self, engine: &Engine, clock: Clock, keep: &Keep, ending: &AtomicBool) {

@@ -1,0 +1,90 @@
+//! One HTTP connection: its TLS handshake, its requests, and the limits of their time and size.
+
+use super::reply::{Pages, Reply, Request, refusal};
+use crate::serve::connections::CurrentTls;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+/// The time for a TLS handshake, and for the header fields of a request. An idle connection ends
+/// after it.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The time after which a connection takes no further request. Clients open another one. A client
+/// that does not read its response keeps a connection no longer.
+const LIFE: Duration = Duration::from_secs(120);
+/// The maximum length of the start line and the header fields of a request in bytes.
+const MAX_HEAD: usize = 16 * 1024;
+/// The maximum number of header fields of a request.
+const MAX_FIELDS: usize = 64;
+
+/// The answers of the listener to each connection.
+pub(super) struct Conversation {
+    /// The certificates, if the listener uses TLS.
+    pub(super) tls: Option<Arc<CurrentTls>>,
+    /// The names of this server.
+    pub(super) hosts: Vec<String>,
+    pub(super) pages: Arc<dyn Pages>,
+}
+
+impl Conversation {
+    /// Serves the requests of a connection until it ends.
+    ///
+    /// # Errors
+    /// The handshake or a request fails.
+    pub(super) async fn serve(self: &Arc<Self>, socket: TcpStream) -> io::Result<()> {
+        socket.set_nodelay(true)?;
+        let Some(tls) = &self.tls else { return self.requests(socket).await };
+        let server = tls.server().ok_or_else(|| io::Error::other("there is no certificate"))?;
+        let handshake = TlsAcceptor::from(server.for_http()).accept(socket);
+        self.requests(timeout(PATIENCE, handshake).await??).await
+    }
+
+    async fn requests(
+        self: &Arc<Self>,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+    ) -> io::Result<()> {
+        let service = service_fn(|request| {
+            let reply = self.answer(&request);
+            async move { Ok::<_, Infallible>(reply) }
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(PATIENCE)
+            .max_buf_size(MAX_HEAD)
+            .max_headers(MAX_FIELDS);
+        let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+        let served = tokio::select! {
+            served = connection.as_mut() => served,
+            () = sleep(LIFE) => {
+                connection.as_mut().graceful_shutdown();
+                timeout(PATIENCE, connection).await?
+            }
+        };
+        match served {
+            // Also the end of an idle connection.
+            Err(error) if error.is_timeout() => Ok(()),
+            served => served.map_err(io::Error::other),
+        }
+    }
+
+    fn answer(&self, request: &hyper::Request<Incoming>) -> Response<Full<Bytes>> {
+        let method = request.method();
+        let refusal = refusal(method, request.headers(), request.body(), &self.hosts);
+        let is_last = refusal.is_some();
+        let answer = || self.pages.answer(&Request { path: request.uri().path() });
+        let reply: Reply = refusal.unwrap_or_else(answer);
+        reply.into_response(method == Method::HEAD, is_last)
+    }
+}
