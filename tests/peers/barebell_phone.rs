@@ -4,7 +4,7 @@
 //! `attend` does so.
 
 use crate::folder::Folder;
-use crate::phone::{Account, Action, Driver, Event};
+use crate::phone::{Account, Action, Driver, Event, Srtp};
 use crate::process::{Process, Program, built};
 use crate::tone::Recording;
 use crate::trace::Tail;
@@ -68,6 +68,9 @@ impl BarebellPhone {
         // The SIP trace goes to standard error, which is the file of events.
         command.arg("--trace");
         command.args(["--srtp", account.srtp.name()]);
+        if account.srtp == Srtp::Zrtp {
+            command.args(["--keys", "zrtp"]).env("XDG_DATA_HOME", folder.path());
+        }
         if !account.suites.is_empty() {
             command.args(["--suites", account.suites]);
         }
@@ -253,6 +256,11 @@ impl Driver for BarebellPhone {
         let mut event = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let answered = event.rfind(|event| event["event"] == "answered")?;
         answered["srtp"].as_str().map(str::to_owned)
+    }
+
+    fn sas(&self, line: &str) -> Option<String> {
+        let event: Value = serde_json::from_str(line).ok()?;
+        (event["event"] == "secured").then(|| event["sas"].as_str().map(str::to_owned))?
     }
 
     fn port(&self) -> u16 {

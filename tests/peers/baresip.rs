@@ -102,6 +102,7 @@ impl Baresip {
             Srtp::Off => "",
             Srtp::Optional => ";mediaenc=srtp",
             Srtp::Required => ";mediaenc=srtp-mand",
+            Srtp::Zrtp => panic!("Debian's baresip has no ZRTP"),
         };
         let proxy = self.account.proxy.map(|proxy| format!(";outbound=\"sip:{proxy};lr\""));
         let proxy = proxy.unwrap_or_default();

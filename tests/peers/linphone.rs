@@ -61,8 +61,12 @@ impl Linphone {
 
 fn settings(account: &Account, port: u16) -> String {
     let Account { user, password, server, transport, expires, srtp, suites, .. } = account;
-    let encryption = if *srtp == Srtp::Off { "none" } else { "srtp" };
-    let is_mandatory = i32::from(*srtp == Srtp::Required);
+    let encryption = match srtp {
+        Srtp::Off => "none",
+        Srtp::Optional | Srtp::Required => "srtp",
+        Srtp::Zrtp => "zrtp",
+    };
+    let is_mandatory = i32::from(matches!(srtp, Srtp::Required | Srtp::Zrtp));
     let suites = match suites.is_empty() {
         true => String::new(),
         false => format!("srtp_crypto_suites={suites}\n"),
@@ -197,6 +201,11 @@ impl Driver for Linphone {
 
     fn loudness(&self) -> Option<f64> {
         Some(WRITTEN_LOUDNESS)
+    }
+
+    fn sas(&self, line: &str) -> Option<String> {
+        let (_, text) = line.split_once("Authentication token is ")?;
+        text.split_once('(').map(|(sas, _)| sas.to_owned())
     }
 
     fn port(&self) -> u16 {

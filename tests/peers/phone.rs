@@ -38,7 +38,7 @@ pub enum Kind {
     Bare,
 }
 
-/// The encryption policy of a phone, with SDES keys. Twinkle only supports `Off`.
+/// The encryption policy of a phone, with SDES keys unless noted. Twinkle only supports `Off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Srtp {
     /// Not offered. linphone and baresip accept it anyway in an incoming call.
@@ -47,6 +47,8 @@ pub enum Srtp {
     Optional,
     /// Required.
     Required,
+    /// Required, with keys by ZRTP. Only for barebell-phone and linphone.
+    Zrtp,
 }
 
 impl Srtp {
@@ -55,7 +57,7 @@ impl Srtp {
         match self {
             Self::Off => "off",
             Self::Optional => "optional",
-            Self::Required => "required",
+            Self::Required | Self::Zrtp => "required",
         }
     }
 }
@@ -189,6 +191,10 @@ pub trait Driver: Debug {
     fn suite(&self) -> Option<String> {
         None
     }
+    /// The short authentication string of ZRTP in a line of the event log.
+    fn sas(&self, _line: &str) -> Option<String> {
+        None
+    }
     /// Types `keys`, and waits until the screen shows `text`.
     ///
     /// # Panics
@@ -301,6 +307,18 @@ impl Phone {
     pub fn suite(&self) -> Option<String> {
         assert_eq!(self.kind, Kind::Barebell, "only barebell-phone reports the suite");
         self.driver.suite()
+    }
+
+    /// The last short authentication string of ZRTP.
+    ///
+    /// # Panics
+    /// There is none.
+    #[must_use]
+    pub fn sas(&self) -> String {
+        wait_until(&format!("{self} to have a short authentication string"), || {
+            let log = std::fs::read(self.driver.event_log()).unwrap_or_default();
+            String::from_utf8_lossy(&log).lines().rev().find_map(|line| self.driver.sas(line))
+        })
     }
 
     /// Kills the phone, which sends nothing any more.

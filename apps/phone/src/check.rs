@@ -3,6 +3,7 @@
 mod date;
 mod nat;
 mod probe;
+mod turn;
 
 use crate::interface::Interface;
 use crate::lookups::TRANSPORTS;
@@ -63,6 +64,9 @@ pub(crate) fn run(
     setup.accounts.iter().for_each(|account| server(&mut check, account, &setup.trust));
     if let Some((works, found, advice)) = nat::look(&setup.stun) {
         check.tell("NAT", works, found, advice);
+    }
+    for (works, found, advice) in setup.ice.iter().flat_map(turn::look) {
+        check.tell("TURN", works, found, advice);
     }
     registrations(&mut check, setup)?;
     match &check.failed[..] {

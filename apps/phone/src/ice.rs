@@ -4,11 +4,13 @@ use crate::random::random;
 use ice_agent::{Agent, Event, Output, TurnServer, TurnTransport};
 use net::Wire;
 use net::tls::{Client, ServerName};
+use nix::poll::{PollFd, PollFlags};
 use sdp::SessionDescription;
 use sdp::ice::IceParameters;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Time limit for establishing a connection to a TURN server, with TLS.
@@ -75,10 +77,11 @@ impl Ice {
                 TurnTransport::Udp => None,
                 TurnTransport::Stream => {
                     let stream = Stream::open(server.address, name.as_ref(), setup.tls.as_ref());
-                    if stream.is_err() {
-                        ice.agent.disconnected(now, index);
-                    }
-                    stream.ok()
+                    let agent = &mut ice.agent;
+                    let failed = |error: io::Error| {
+                        agent.disconnected(now, index, error.to_string());
+                    };
+                    stream.map_err(failed).ok()
                 }
             };
             ice.streams.push(stream);
@@ -148,20 +151,31 @@ impl Ice {
 
     /// Sends a datagram over the nominated pair; without one it is lost.
     pub(crate) fn send(&mut self, datagram: &[u8]) {
-        self.agent.send(Instant::now(), datagram);
+        self.agent.send(datagram);
         self.flush(SystemTime::now());
     }
 
     /// The time until [`Ice::turn`] is due.
     pub(crate) fn wait(&mut self) -> Duration {
-        let timer = self.agent.next_timer();
-        let wait =
-            timer.map_or(CONNECTING, |timer| timer.saturating_duration_since(Instant::now()));
-        // The connections are not polled.
-        match self.streams.iter().flatten().any(|stream| !stream.is_used) {
-            true => wait.min(Duration::from_millis(20)),
-            false => wait,
-        }
+        let connecting = self.streams.iter().flatten().filter(|stream| !stream.is_used);
+        let limit = connecting.map(|stream| stream.opened + CONNECTING).min();
+        let next = self.agent.next_timer().into_iter().chain(limit).min();
+        next.map_or(CONNECTING, |next| next.saturating_duration_since(Instant::now()))
+    }
+
+    /// The connections to TURN servers, and the events that [`Ice::turn`] serves.
+    pub(crate) fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.streams.iter().flatten().map(|stream| {
+            let mut flags = PollFlags::POLLIN;
+            let has_output = !stream.is_connected || !stream.wire.is_empty();
+            flags.set(PollFlags::POLLOUT, has_output);
+            PollFd::new(stream.socket.as_fd(), flags)
+        })
+    }
+
+    /// The relayed address at a TURN server.
+    pub(crate) fn relayed(&self, server: usize) -> Option<SocketAddr> {
+        self.agent.relayed(server)
     }
 
     /// Reads and writes the connections, and does all that is due.
@@ -170,9 +184,9 @@ impl Ice {
         for index in 0..self.streams.len() {
             let Some(stream) = &mut self.streams[index] else { continue };
             let agent = &mut self.agent;
-            if stream.turn(|event| event.tell(agent, now, index)).is_err() {
+            if let Err(error) = stream.turn(|event| event.tell(agent, now, index)) {
                 self.streams[index] = None;
-                agent.disconnected(now, index);
+                agent.disconnected(now, index, error.to_string());
             }
         }
         if self.agent.next_timer().is_some_and(|timer| timer <= now) {
@@ -216,14 +230,14 @@ impl Drop for Ice {
 
 /// An event of a connection.
 enum StreamEvent<'a> {
-    Connected(SocketAddr),
+    Connected,
     Received(&'a [u8]),
 }
 
 impl StreamEvent<'_> {
     fn tell(self, agent: &mut Agent, now: Instant, server: usize) {
         match self {
-            Self::Connected(local) => agent.connected(now, server, local),
+            Self::Connected => agent.connected(now, server),
             Self::Received(bytes) => agent.receive_stream(now, server, bytes),
         }
     }
@@ -253,7 +267,8 @@ impl Stream {
     /// The connection has ended, or was not established in time.
     fn turn(&mut self, mut each: impl FnMut(StreamEvent<'_>)) -> io::Result<()> {
         if !self.is_used && self.opened.elapsed() > CONNECTING {
-            return Err(io::ErrorKind::TimedOut.into());
+            let text = format!("no answer within {} s", CONNECTING.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
         }
         if !self.is_connected {
             if let Some(error) = self.socket.take_error()? {
@@ -269,10 +284,10 @@ impl Stream {
         for _ in 0..READS {
             if !self.is_used && self.wire.is_ready() {
                 self.is_used = true;
-                each(StreamEvent::Connected(self.socket.local_addr()?));
+                each(StreamEvent::Connected);
             }
             let length = match self.socket.read(&mut chunk) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(0) => return Err(io::Error::other("the server has closed it")),
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

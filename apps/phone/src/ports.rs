@@ -79,11 +79,14 @@ impl Ports {
 
     /// Returns true if the public address is unknown and worth waiting for.
     pub(crate) fn is_waiting(&self, now: Duration) -> bool {
-        let waits = match &self.ice {
+        match &self.ice {
+            // It has a limit of its own.
             Some(ice) => !ice.is_gathered(),
-            None => self.mapper.is_some() && self.mapped().is_none(),
-        };
-        waits && now < self.opened + PATIENCE
+            None => {
+                let is_mapped = self.mapper.is_none() || self.mapped().is_some();
+                !is_mapped && now < self.opened + PATIENCE
+            }
+        }
     }
 
     /// The public address of the RTP port, if a server has reported it.

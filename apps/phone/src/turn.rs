@@ -3,7 +3,7 @@
 use crate::cli::LineArgs;
 use crate::ice::IceSetup;
 use crate::secret;
-use ice_agent::{TurnServer, TurnTransport};
+use ice_agent::{TurnCredentials, TurnServer, TurnTransport};
 use net::tls::{Client, ServerName, Trust};
 use std::net::{SocketAddr, ToSocketAddrs};
 use stun::TurnUri;
@@ -56,8 +56,8 @@ fn server(
     };
     let name = is_secure.then(|| ServerName::try_from(host.clone())).transpose();
     let name = name.map_err(|_| format!("TURN server {host}: TLS needs the name of a host"))?;
-    let (user, password) = (user.to_owned(), password.to_owned());
-    Ok((TurnServer { address, transport, user, password }, name))
+    let credentials = TurnCredentials { user: user.to_owned(), password: password.to_owned() };
+    Ok((TurnServer { address, transport, credentials }, name))
 }
 
 #[cfg(test)]
@@ -71,8 +71,7 @@ mod tests {
         let expected = TurnServer {
             address: ([192, 0, 2, 1], 3478).into(),
             transport: TurnTransport::Udp,
-            user: "alice".to_owned(),
-            password: "x".to_owned(),
+            credentials: TurnCredentials { user: "alice".to_owned(), password: "x".to_owned() },
         };
         assert_eq!((found, name), (expected, None));
         let (found, name) = of("turns:192.0.2.1").unwrap();

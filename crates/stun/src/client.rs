@@ -2,17 +2,11 @@
 
 use crate::BINDING;
 use crate::message::{Class, Message, TransactionId, attribute_type as at};
+use crate::retransmission::{Due, Retransmission};
 use crate::writer::Writer;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
-
-/// The initial retransmission timeout (RTO). It doubles with each request.
-const RETRANSMISSION: Duration = Duration::from_millis(500);
-/// The number of requests sent (Rc).
-const REQUESTS: u32 = 7;
-/// The wait for a response to the last request, as a multiple of [`RETRANSMISSION`] (Rm).
-const LAST_WAIT: u32 = 16;
 
 /// The comprehension-required attributes that a response may have.
 const KNOWN: &[u16] = &[
@@ -56,8 +50,7 @@ pub enum BindingResponse {
 pub struct Client {
     id: TransactionId,
     server: SocketAddr,
-    sent: u32,
-    next: Duration,
+    schedule: Retransmission,
     is_answered: bool,
 }
 
@@ -66,7 +59,7 @@ impl Client {
     /// response.
     #[must_use]
     pub const fn new(id: TransactionId, server: SocketAddr, now: Duration) -> Self {
-        Self { id, server, sent: 0, next: now, is_answered: false }
+        Self { id, server, schedule: Retransmission::new(now, false), is_answered: false }
     }
 
     /// The address of the server.
@@ -78,24 +71,23 @@ impl Client {
     /// The time of the next call of [`Client::poll`], or `None` after a response.
     #[must_use]
     pub fn next_timer(&self) -> Option<Duration> {
-        (!self.is_answered).then_some(self.next)
+        (!self.is_answered).then_some(self.schedule.next())
     }
 
     /// Returns the action at `now`. A request is written into `out`.
     pub fn poll(&mut self, now: Duration, out: &mut Vec<u8>) -> Event {
-        if self.is_answered || now < self.next {
+        if self.is_answered {
             return Event::Wait;
         }
-        if self.sent == REQUESTS {
-            return Event::TimedOut;
+        match self.schedule.poll(now) {
+            Due::Wait => Event::Wait,
+            Due::TimedOut => Event::TimedOut,
+            Due::Send => {
+                // An empty request has room for it.
+                let _ = Writer::new(Class::Request, BINDING, self.id, out).fingerprint();
+                Event::Send(self.server)
+            }
         }
-        let is_last = self.sent + 1 == REQUESTS;
-        let wait = if is_last { LAST_WAIT } else { 1 << self.sent };
-        self.sent += 1;
-        self.next = now + RETRANSMISSION * wait;
-        // An empty request has room for it.
-        let _ = Writer::new(Class::Request, BINDING, self.id, out).fingerprint();
-        Event::Send(self.server)
     }
 
     /// Processes a datagram from `from`. Returns `None` if it is not the response to this request:
@@ -104,7 +96,7 @@ impl Client {
     pub fn receive(&mut self, from: SocketAddr, datagram: &[u8]) -> Option<BindingResponse> {
         let message = Message::parse(datagram).ok()?;
         let is_ours = from == self.server && message.id == self.id && message.method == BINDING;
-        if !is_ours || self.sent == 0 || self.is_answered {
+        if !is_ours || !self.schedule.is_sent() || self.is_answered {
             return None;
         }
         let answer = match message.class {

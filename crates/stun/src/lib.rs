@@ -5,7 +5,7 @@
 //! - [`Client`]: sends a binding request to a server, with retransmissions. It accepts only the
 //!   response to its own transaction from the address of that server.
 //! - [`respond_to_binding`]: the server side: answers binding requests.
-//! - [`TurnUri`]: the URI of a TURN server.
+//! - [`TurnUri`]: the URI of a TURN server; [`turn`]: a client of one.
 //! - [`Message`], [`Writer`]: the parser and the writer of messages.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -18,6 +18,8 @@ mod client;
 mod integrity;
 mod message;
 mod responder;
+mod retransmission;
+pub mod turn;
 mod uri;
 mod write_error;
 mod writer;
@@ -31,5 +33,5 @@ pub use uri::{TurnTransport, TurnUri, TurnUriError};
 pub use write_error::WriteError;
 pub use writer::Writer;
 
-/// The only method of this crate: Binding.
+/// The method Binding. [`turn::method`] has those of TURN.
 pub const BINDING: u16 = 1;

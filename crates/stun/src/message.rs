@@ -236,10 +236,16 @@ impl<'a> Message<'a> {
     /// predates RFC 5389.
     #[must_use]
     pub fn mapped_address(&self) -> Option<SocketAddr> {
-        if let Some(value) = self.value(attribute_type::XOR_MAPPED_ADDRESS) {
-            return read_address(value, &self.id, true);
+        if self.value(attribute_type::XOR_MAPPED_ADDRESS).is_some() {
+            return self.xor_address(attribute_type::XOR_MAPPED_ADDRESS);
         }
         read_address(self.value(attribute_type::MAPPED_ADDRESS)?, &self.id, false)
+    }
+
+    /// The address in the first attribute of this type, whose value is XORed.
+    #[must_use]
+    pub fn xor_address(&self, number: u16) -> Option<SocketAddr> {
+        read_address(self.value(number)?, &self.id, true)
     }
 
     /// The error of an error response.

@@ -55,6 +55,14 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// As of [`Writer::attribute`].
     pub fn xor_mapped_address(&mut self, address: SocketAddr) -> Result<(), WriteError> {
+        self.xor_address(attribute_type::XOR_MAPPED_ADDRESS, address)
+    }
+
+    /// Adds an attribute whose value is a XORed address, such as XOR-PEER-ADDRESS of TURN.
+    ///
+    /// # Errors
+    /// As of [`Writer::attribute`].
+    pub fn xor_address(&mut self, number: u16, address: SocketAddr) -> Result<(), WriteError> {
         let (mut value, pad) = ([0; 20], pad(&self.id));
         let port = address.port().to_be_bytes();
         (value[2], value[3]) = (port[0] ^ pad[0], port[1] ^ pad[1]);
@@ -69,7 +77,7 @@ impl<'a> Writer<'a> {
             IpAddr::V4(ip) => put(1, &ip.octets()),
             IpAddr::V6(ip) => put(2, &ip.octets()),
         };
-        self.attribute(attribute_type::XOR_MAPPED_ADDRESS, &value[..length])
+        self.attribute(number, &value[..length])
     }
 
     /// Adds ERROR-CODE with a code from 300 to 699.

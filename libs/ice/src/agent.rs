@@ -1,8 +1,8 @@
 //! The agent: candidates, checks, the nominated pair.
 
 use crate::description;
-use crate::relay::{Change, Received, Relay};
-use crate::{CandidateError, Event, Output, Path, RelayError, TurnServer, TurnTransport};
+use crate::relay::{Change, Relay};
+use crate::{CandidateError, Event, Output, Path, TurnServer, TurnTransport};
 use ice::Credentials;
 use is::Protocol;
 use is::stun::{StunMessage, StunPacket};
@@ -12,11 +12,14 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+use stun::turn::Received;
 use stun::{BINDING, BindingResponse, Class, Client, TransactionId, Writer};
 
 /// The time within which candidates are gathered. A description does not wait longer for the
-/// answers of servers.
+/// answers of servers. Without a relayed address a call may find no way: that is worth a longer
+/// wait.
 const GATHERING: Duration = Duration::from_secs(2);
+const ALLOCATING: Duration = Duration::from_secs(5);
 /// The interval of indications to the servers, which keep the mappings of a NAT (RFC 8445 section
 /// 5.1.1.4).
 const KEEPALIVE: Duration = Duration::from_secs(15);
@@ -81,7 +84,7 @@ impl Agent {
             (local, Client::new(TransactionId(id), server, Duration::ZERO))
         };
         let relay = |(index, server): (usize, &TurnServer)| {
-            Relay::new(server.clone(), index, local_for(server.address), now)
+            Relay::new(server, index, local_for(server.address), random, now)
         };
         let on_socket = |server: &&TurnServer| server.transport == TurnTransport::Udp;
         let turn_addresses = turn.iter().filter(on_socket).map(|server| server.address);
@@ -139,6 +142,12 @@ impl Agent {
     #[must_use]
     pub const fn is_gathered(&self) -> bool {
         self.is_gathered
+    }
+
+    /// The relayed address at a TURN server.
+    #[must_use]
+    pub fn relayed(&self, server: usize) -> Option<SocketAddr> {
+        self.relays.get(server).and_then(Relay::relayed)
     }
 
     /// The nominated pair.
@@ -211,22 +220,24 @@ impl Agent {
             return self.on_timer(now);
         }
         let relays = self.relays.iter_mut().enumerate();
-        let mut udp = relays.filter(|(_, relay)| relay.is_on_socket());
-        let found = udp.find_map(|(index, relay)| match relay.receive(now, from, bytes) {
+        let mut udp = relays.filter(|(_, relay)| relay.is_on_socket() && relay.address == from);
+        let found = udp.find_map(|(index, relay)| match relay.receive(now, bytes) {
             Received::Ignored => None,
             received => Some((index, received)),
         });
         match found {
-            Some((index, Received::Data(peer, data))) => self.relayed(now, index, peer, &data),
+            Some((index, Received::Data(peer, data))) => {
+                self.receive_relayed(now, index, peer, data)
+            }
             Some(_) => self.on_timer(now),
             None => self.receive_directly(now, local, from, bytes),
         }
     }
 
-    /// The owner has established the connection to a TURN server, from this local address.
-    pub fn connected(&mut self, now: Instant, server: usize, local: SocketAddr) {
+    /// The owner has established the connection to a TURN server.
+    pub fn connected(&mut self, now: Instant, server: usize) {
         if let Some(relay) = self.relays.get_mut(server).filter(|relay| !relay.is_on_socket()) {
-            relay.connected(now, local);
+            relay.connected(now);
             self.on_timer(now);
         }
     }
@@ -236,27 +247,21 @@ impl Agent {
         let Some(relay) = self.relays.get_mut(server).filter(|relay| !relay.is_on_socket()) else {
             return;
         };
-        let mut data = Vec::new();
-        if let Received::Data(peer, first) = relay.receive(now, relay.server.address, bytes) {
-            data.push((peer, first));
-        }
-        data.extend(std::iter::from_fn(|| relay.next_data(now)));
-        for (peer, bytes) in data {
-            self.relayed(now, server, peer, &bytes);
+        for (peer, bytes) in relay.receive_stream(now, bytes) {
+            self.receive_relayed(now, server, peer, &bytes);
         }
         self.on_timer(now);
     }
 
-    /// The connection to a TURN server has ended, or was not established.
-    pub fn disconnected(&mut self, now: Instant, server: usize) {
+    /// The connection to a TURN server has ended, or was not established, for this reason.
+    pub fn disconnected(&mut self, now: Instant, server: usize, cause: String) {
         let Some(relay) = self.relays.get_mut(server) else { return };
-        let change = relay.fail(RelayError::Disconnected);
-        change.into_iter().for_each(|change| self.on_change(server, change));
+        relay.disconnected(cause);
         self.on_timer(now);
     }
 
     /// Handles a datagram of a peer that came through a TURN server.
-    fn relayed(&mut self, now: Instant, server: usize, peer: SocketAddr, bytes: &[u8]) {
+    fn receive_relayed(&mut self, now: Instant, server: usize, peer: SocketAddr, bytes: &[u8]) {
         if let Some(local) = self.relays[server].relayed() {
             self.receive_directly(now, local, peer, bytes);
         }
@@ -291,17 +296,17 @@ impl Agent {
 
     /// Sends a datagram to the peer over the nominated pair. Returns false without such
     /// a pair.
-    pub fn send(&mut self, now: Instant, bytes: &[u8]) -> bool {
+    pub fn send(&mut self, bytes: &[u8]) -> bool {
         let Some(Path { local, remote, .. }) = self.selected else { return false };
-        self.transmit(now, local, remote, bytes);
+        self.transmit(local, remote, bytes);
         true
     }
 
     /// Sends a datagram from a local candidate: by a socket, or through a TURN server.
-    fn transmit(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr, bytes: &[u8]) {
-        let relay = self.relays.iter_mut().find(|relay| relay.relayed() == Some(local));
+    fn transmit(&mut self, local: SocketAddr, remote: SocketAddr, bytes: &[u8]) {
+        let relay = self.relays.iter().find(|relay| relay.relayed() == Some(local));
         match relay {
-            Some(relay) => relay.send(now, remote, bytes, &mut self.out),
+            Some(relay) => self.out.extend(relay.send(remote, bytes)),
             None if self.locals.contains(&local) => {
                 self.out.push_back(Output::Datagram { local, remote, bytes: bytes.to_vec() });
             }
@@ -327,11 +332,19 @@ impl Agent {
         let questions = self.questions.iter().filter_map(|(_, client)| client.next_timer());
         let questions = questions.map(|timer| self.epoch + timer);
         let relays = self.relays.iter().filter_map(Relay::next_timer);
-        let gathering = (!self.is_gathered).then_some(self.epoch + GATHERING);
+        let gathering = self.gathering_end().filter(|_| !self.is_gathered);
         let keepalive = (!self.servers.is_empty()).then_some(self.next_keepalive);
         let earliest = questions.chain(relays).chain(gathering).chain(keepalive).min();
         let checks = if self.remote.is_some() { self.ice.poll_timeout() } else { None };
         earliest.into_iter().chain(checks).min()
+    }
+
+    /// The time at which candidates are no longer waited for; `None` if all servers have answered.
+    fn gathering_end(&self) -> Option<Instant> {
+        let is_allocating = self.relays.iter().any(Relay::is_waiting);
+        let is_asking = !self.questions.is_empty();
+        let limit = is_allocating.then_some(ALLOCATING).or(is_asking.then_some(GATHERING));
+        limit.map(|limit| self.epoch + limit)
     }
 
     /// Does all that is due: requests to servers, checks, repetitions.
@@ -339,15 +352,11 @@ impl Agent {
         self.ask_servers(now);
         self.keep_alive(now);
         for index in 0..self.relays.len() {
-            let relay = &mut self.relays[index];
-            if relay.next_timer().is_some_and(|timer| timer <= now) {
-                let changes = relay.drive(now, &mut self.out);
-                changes.into_iter().for_each(|change| self.on_change(index, change));
+            while let Some(change) = self.relays[index].poll(now, &mut self.out) {
+                self.on_change(index, change);
             }
         }
-        let is_waiting =
-            !self.questions.is_empty() || self.relays.iter().any(|relay| relay.is_waiting());
-        if !self.is_gathered && (!is_waiting || now >= self.epoch + GATHERING) {
+        if !self.is_gathered && self.gathering_end().is_none_or(|end| now >= end) {
             self.is_gathered = true;
             self.out.push_back(Output::Event(Event::Gathered));
         }
@@ -426,7 +435,7 @@ impl Agent {
     /// Passes the outputs of the checks on.
     fn settle(&mut self, now: Instant) {
         while let Some(transmit) = self.ice.poll_transmit() {
-            self.transmit(now, transmit.source, transmit.destination, &transmit.contents);
+            self.transmit(transmit.source, transmit.destination, &transmit.contents);
         }
         while let Some(event) = self.ice.poll_event() {
             match event {

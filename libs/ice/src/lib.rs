@@ -1,7 +1,7 @@
 //! Full ICE (RFC 8445) of one medium with RTP and RTCP on one port, without I/O.
 //!
-//! The checks are by the crate `is`, the client of TURN (RFC 8656) by `turn-client-proto`. An
-//! [`Agent`] gathers host, server-reflexive and relayed candidates, describes them in lines of a
+//! The checks are by the crate `is`, the client of TURN (RFC 8656) by `stun::turn`. An [`Agent`]
+//! gathers host, server-reflexive and relayed candidates, describes them in lines of a
 //! session description, checks them against those of the peer, and carries media over the nominated
 //! pair. Candidates are not trickled: a description has all of them, after [`Event::Gathered`].
 //!
@@ -17,7 +17,9 @@ mod relay;
 mod turn_server;
 
 pub use agent::{Agent, Random};
-pub use error::{CandidateError, RelayError};
+pub use error::CandidateError;
 pub use ice::Credentials;
 pub use output::{Event, Output, Path};
-pub use turn_server::{TurnServer, TurnTransport};
+pub use stun::turn::Transport as TurnTransport;
+pub use stun::turn::{Credentials as TurnCredentials, Error as RelayError};
+pub use turn_server::TurnServer;

@@ -59,6 +59,8 @@ impl Phone {
                 self.lookups.ask(Asker::Engine(ticket), destination);
             }
             Event::Registration { account, state } => self.on_registration(account, state),
+            // The answer has the public address.
+            Event::Incoming { .. } if self.is_waiting() => self.unmapped_incoming.push(event),
             Event::Incoming { call, account, from, flow, offer, replaces } => {
                 self.on_incoming(call, account, from, &flow, offer.as_deref());
                 // A call with Replaces takes the place of another one, so it is answered at once.
@@ -160,6 +162,9 @@ impl Phone {
     /// Handles an event of a call.
     fn on_call_event(&mut self, event: &Event) {
         let now = self.clock.now();
+        if matches!(event, Event::Ended { .. }) {
+            self.unmapped_incoming.retain(|incoming| incoming.call() != event.call());
+        }
         let Some(number) = event.call().and_then(|id| self.number_of(id)) else { return };
         let Some(call) = self.calls.get_mut(&number) else { return };
         let Some(leg) = &mut call.leg else { return };

@@ -13,7 +13,7 @@ use crate::audio::Recording;
 use crate::call::{Call, Stage};
 use crate::devices::{self, Devices, Wanted};
 use crate::exchange::Exchange;
-use crate::ice::IceSetup;
+use crate::ice::{Ice, IceSetup};
 use crate::leg::{Leg, Sound};
 use crate::links::{Arrival, Links};
 use crate::lookups::{Asker, Lookups};
@@ -35,7 +35,7 @@ use net::tls::Trust;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
-use sip_ua::{Account, AccountId, Agent, CallId, Config, Location, RegistrationState};
+use sip_ua::{Account, AccountId, Agent, CallId, Config, Event, Location, RegistrationState};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
@@ -158,6 +158,8 @@ pub(crate) struct Phone {
     spare: Option<Ports>,
     /// Calls that wait for the public address, and their destinations.
     unmapped: Vec<(u64, SocketAddr)>,
+    /// Incoming calls that wait for the public address.
+    unmapped_incoming: Vec<Event>,
     timings: bool,
     suppresses_silence: bool,
     network: Watch,
@@ -235,6 +237,7 @@ impl Phone {
             ice: setup.ice,
             spare: None,
             unmapped: Vec::new(),
+            unmapped_incoming: Vec::new(),
             timings: setup.timings,
             suppresses_silence: setup.suppresses_silence,
             network: Watch::start(),
@@ -381,6 +384,8 @@ impl Phone {
             fds.extend([&leg.ports.rtp, &leg.ports.rtcp].map(|socket| reads(socket.as_fd())));
         }
         fds.extend(self.spare.iter().map(|ports| reads(ports.rtp.as_fd())));
+        let ice = self.spare.iter().filter_map(|ports| ports.ice.as_ref());
+        fds.extend(ice.flat_map(Ice::fds));
         // A signal ends the wait like input.
         let _ = ppoll(&mut fds, Some(rest), None);
     }

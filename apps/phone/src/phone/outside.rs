@@ -44,11 +44,16 @@ impl Phone {
         self.open_ports(local)
     }
 
+    /// Returns true if the public address of the next call is unknown and worth waiting for.
+    pub(super) fn is_waiting(&self) -> bool {
+        let now = self.epoch.elapsed();
+        self.spare.as_ref().is_some_and(|spare| spare.is_waiting(now))
+    }
+
     /// Defers a call to `towards` until the public address is known. Returns false if there is
     /// nothing to wait for.
     pub(super) fn waits_for_mapping(&mut self, number: u64, towards: SocketAddr) -> bool {
-        let now = self.epoch.elapsed();
-        let waits = self.spare.as_ref().is_some_and(|spare| spare.is_waiting(now));
+        let waits = self.is_waiting();
         if waits {
             self.unmapped.push((number, towards));
         }
@@ -63,6 +68,9 @@ impl Phone {
         if !spare.is_waiting(now) {
             for (number, towards) in std::mem::take(&mut self.unmapped) {
                 self.place(number, Some(towards));
+            }
+            for incoming in std::mem::take(&mut self.unmapped_incoming) {
+                self.on_event(incoming);
             }
         }
     }

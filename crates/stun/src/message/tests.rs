@@ -1,6 +1,7 @@
 //! The messages of RFC 5769, malformed messages and arbitrary bytes.
 
 use super::*;
+use crate::turn::Credentials;
 use crate::{BINDING, Writer};
 use proptest::prelude::*;
 use std::string::String;
@@ -75,6 +76,10 @@ fn the_messages_of_rfc_5769_are_parsed() {
     assert_eq!(request.value(attribute_type::REALM), Some(&b"example.org"[..]));
     let nonce = &b"f//499k954d6OL34oL9FSTvy64sA"[..];
     assert_eq!(request.value(attribute_type::NONCE), Some(nonce));
+    // The password after its preparation.
+    let (user, password) = ("マトリックス".into(), "TheMatrIX".into());
+    let key = Credentials { user, password }.key(b"example.org");
+    assert!(request.has_integrity(&key));
 }
 
 #[test]

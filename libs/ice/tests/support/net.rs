@@ -1,7 +1,7 @@
 //! A simulated network: two agents behind NATs, a STUN and a TURN server.
 
 use super::turn::{PASSWORD, TurnServer, USER};
-use ice_agent::{Agent, Event, Output, TurnTransport};
+use ice_agent::{Agent, Event, Output, TurnCredentials, TurnTransport};
 use sdp::SessionDescription;
 use sdp::ice::IceParameters;
 use std::collections::BTreeMap;
@@ -58,8 +58,8 @@ pub(crate) fn stun_server() -> SocketAddr {
 }
 
 pub(crate) fn turn_server(transport: TurnTransport) -> ice_agent::TurnServer {
-    let (user, password) = (USER.to_owned(), PASSWORD.to_owned());
-    ice_agent::TurnServer { address: ([203, 0, 113, 2], 3478).into(), transport, user, password }
+    let credentials = TurnCredentials { user: USER.to_owned(), password: PASSWORD.to_owned() };
+    ice_agent::TurnServer { address: ([203, 0, 113, 2], 3478).into(), transport, credentials }
 }
 
 pub(crate) fn random(bytes: &mut [u8]) {
@@ -96,9 +96,8 @@ impl Net {
 
     /// The owner of an end connects to its first TURN server.
     pub(crate) fn connect_stream(&mut self, place: usize) {
-        let local = SocketAddr::new(self.ends[place].local.ip(), STREAM_PORT);
         let now = self.now;
-        self.ends[place].agent.connected(now, 0, local);
+        self.ends[place].agent.connected(now, 0);
         self.settle();
     }
 
@@ -199,8 +198,10 @@ impl Net {
         }
         for end in &mut self.ends {
             if to == SocketAddr::new(end.local.ip(), STREAM_PORT) {
-                // A connection has no boundaries of messages.
-                for part in bytes.chunks(31) {
+                // A connection has no boundaries of messages, and pads the data of channels.
+                let mut padded = bytes.clone();
+                padded.resize(bytes.len().next_multiple_of(4), 0);
+                for part in padded.chunks(31) {
                     end.agent.receive_stream(now, 0, part);
                 }
             } else if to.ip() == end.public.ip() && end.lets_in(from, to.port()) {
@@ -214,9 +215,8 @@ impl Net {
     pub(crate) fn talk(&mut self) -> [usize; 2] {
         let before = [0, 1].map(|place| self.ends[place].heard.len());
         for place in [0, 1] {
-            let now = self.now;
             // A version of RTP, and a length that is no multiple of four.
-            self.ends[place].agent.send(now, &[0x80; 55]);
+            self.ends[place].agent.send(&[0x80; 55]);
         }
         self.settle();
         self.run(4 * DELAY);

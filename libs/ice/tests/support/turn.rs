@@ -1,22 +1,12 @@
 //! A small TURN server (RFC 8656) of the simulated network, for IPv4 and one user.
 
-use md5::{Digest, Md5};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
+use stun::turn::method::{ALLOCATE, CHANNEL_BIND, CREATE_PERMISSION, DATA, REFRESH, SEND};
+use stun::turn::{Credentials, attribute_type as turn_at};
 use stun::{BINDING, Class, Message, TransactionId, Writer, attribute_type as at};
 
-const ALLOCATE: u16 = 3;
-const REFRESH: u16 = 4;
-const SEND: u16 = 6;
-const DATA: u16 = 7;
-const CREATE_PERMISSION: u16 = 8;
-const CHANNEL_BIND: u16 = 9;
-const CHANNEL_NUMBER: u16 = 0x0c;
-const LIFETIME: u16 = 0x0d;
-const XOR_PEER_ADDRESS: u16 = 0x12;
-const DATA_VALUE: u16 = 0x13;
-const XOR_RELAYED_ADDRESS: u16 = 0x16;
 /// The lifetimes of an allocation, a permission, a channel and a nonce.
 const ALLOCATION: Duration = Duration::from_secs(600);
 const PERMISSION: Duration = Duration::from_secs(300);
@@ -52,7 +42,8 @@ type Sent = (SocketAddr, SocketAddr, Vec<u8>);
 
 impl TurnServer {
     pub(crate) fn new(address: SocketAddr, begin: Instant) -> Self {
-        let key = Md5::digest(format!("{USER}:example.org:{PASSWORD}")).to_vec();
+        let credentials = Credentials { user: USER.to_owned(), password: PASSWORD.to_owned() };
+        let key = credentials.key(b"example.org").to_vec();
         let allocations = BTreeMap::new();
         Self { address, key, begin, allocations, in_channels: 0, in_indications: 0 }
     }
@@ -91,7 +82,7 @@ impl TurnServer {
             let Some(allocation) = self.allocations.get(&client) else { return Vec::new() };
             let peer = peer_of(&message);
             let is_permitted = allocation.permissions.get(&peer.ip()).is_some_and(|end| *end > now);
-            let data = message.value(DATA_VALUE).expect("the data of an indication");
+            let data = message.value(turn_at::DATA).expect("the data of an indication");
             self.in_indications += 1;
             return match is_permitted {
                 true => vec![(allocation.relayed, peer, data.to_vec())],
@@ -124,25 +115,26 @@ impl TurnServer {
         let mut writer = Writer::new(Class::Success, request.method, request.id, &mut out);
         match request.method {
             ALLOCATE => {
-                let address = xored(allocation.relayed);
-                writer.attribute(XOR_RELAYED_ADDRESS, &address).unwrap();
+                writer.xor_address(turn_at::XOR_RELAYED_ADDRESS, allocation.relayed).unwrap();
                 writer.xor_mapped_address(client).unwrap();
                 let lifetime = (ALLOCATION.as_secs() as u32).to_be_bytes();
-                writer.attribute(LIFETIME, &lifetime).unwrap();
+                writer.attribute(turn_at::LIFETIME, &lifetime).unwrap();
             }
             REFRESH => {
-                let wanted =
-                    request.value(LIFETIME).map_or(1, |it| it.iter().copied().max().unwrap());
+                let wanted = request
+                    .value(turn_at::LIFETIME)
+                    .map_or(1, |it| it.iter().copied().max().unwrap());
                 let lifetime = if wanted == 0 { Duration::ZERO } else { ALLOCATION };
                 allocation.end = now + lifetime;
                 let lifetime = (lifetime.as_secs() as u32).to_be_bytes();
-                writer.attribute(LIFETIME, &lifetime).unwrap();
+                writer.attribute(turn_at::LIFETIME, &lifetime).unwrap();
             }
             CREATE_PERMISSION => {
                 allocation.permissions.insert(peer_of(request).ip(), now + PERMISSION);
             }
             CHANNEL_BIND => {
-                let number = request.value(CHANNEL_NUMBER).expect("the number of the channel");
+                let number =
+                    request.value(turn_at::CHANNEL_NUMBER).expect("the number of the channel");
                 let number = u16::from_be_bytes([number[0], number[1]]);
                 let peer = peer_of(request);
                 allocation.channels.insert(number, (peer, now + CHANNEL));
@@ -175,27 +167,13 @@ impl TurnServer {
             out.extend(bytes);
         } else {
             let mut writer = Writer::new(Class::Indication, DATA, TransactionId([7; 12]), &mut out);
-            writer.attribute(XOR_PEER_ADDRESS, &xored(peer)).unwrap();
-            writer.attribute(DATA_VALUE, bytes).unwrap();
+            writer.xor_address(turn_at::XOR_PEER_ADDRESS, peer).unwrap();
+            writer.attribute(turn_at::DATA, bytes).unwrap();
         }
         vec![(self.address, client, out)]
     }
 }
 
-/// The value of an address attribute, XORed with the magic cookie.
-fn xored(address: SocketAddr) -> [u8; 8] {
-    let IpAddr::V4(ip) = address.ip() else { panic!("{address} is IPv4") };
-    let cookie = 0x2112_a442_u32;
-    let port = address.port() ^ 0x2112;
-    let mut value = [0, 1, 0, 0, 0, 0, 0, 0];
-    value[2..4].copy_from_slice(&port.to_be_bytes());
-    value[4..].copy_from_slice(&(ip.to_bits() ^ cookie).to_be_bytes());
-    value
-}
-
 fn peer_of(message: &Message<'_>) -> SocketAddr {
-    let value = message.value(XOR_PEER_ADDRESS).expect("the address of the peer");
-    let port = u16::from_be_bytes([value[2], value[3]]) ^ 0x2112;
-    let ip = u32::from_be_bytes(value[4..8].try_into().expect("IPv4")) ^ 0x2112_a442;
-    SocketAddr::new(Ipv4Addr::from_bits(ip).into(), port)
+    message.xor_address(turn_at::XOR_PEER_ADDRESS).expect("the address of the peer")
 }
