@@ -2,13 +2,14 @@
 
 use crate::class::{ClassSet, Classes};
 use crate::config::{
-    Digits, Part, Place, PlanConfig, PlanError, Range, TargetConfig, TrunkUse,
+    Digits, LimitConfig, Part, Place, PlanConfig, PlanError, Range, TargetConfig, TrunkUse,
 };
 use crate::number::{Dialing, Form, LocalForm, digits};
 use crate::pattern::{PatternFault, PatternTable};
 use crate::plan::{Identity, Plan, Rewrite, Rule, Target, Use};
 use crate::prefix::PrefixTable;
 use crate::route::TrunkId;
+use crate::usage::{Account, UsageLimits};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -39,8 +40,7 @@ impl Builder<'_> {
     fn build(&mut self) -> Plan {
         self.check_dialing();
         let classes = self.classes();
-        let default_rights =
-            self.set(&classes, &self.config.default_rights, Place::DefaultRight);
+        let default_rights = self.set(&classes, &self.config.default_rights, Place::DefaultRight);
         let mut rights = PatternTable::default();
         for (index, one) in self.config.rights.iter().enumerate() {
             let set = self.set(&classes, &one.classes, |_| Place::Rights(index));
@@ -55,6 +55,7 @@ impl Builder<'_> {
         }
         let emergency = self.emergency();
         let emergency_trunks = self.emergency_trunks();
+        let limits = self.limits(&classes);
         let mut plan = Plan {
             domain: self.config.domain.clone(),
             trunks: self.config.trunks.clone(),
@@ -67,6 +68,7 @@ impl Builder<'_> {
             identities,
             rules: PrefixTable::default(),
             did: self.config.trunks.iter().map(|_| PrefixTable::default()).collect(),
+            limits,
         };
         self.add_rules(&mut plan);
         self.add_did(&mut plan);
@@ -81,7 +83,8 @@ impl Builder<'_> {
         let Dialing { country, international, national, outside, local } = &self.config.dialing;
         let is_code = country.len() <= MAX_COUNTRY && !country.starts_with('0');
         if !(is_digits(country) && is_code) {
-            let text = format!("`{country}` is no country code; expected one to three digits as 49");
+            let text =
+                format!("`{country}` is no country code; expected one to three digits as 49");
             self.error(Place::Country, text);
         }
         let prefixes = [
@@ -183,6 +186,28 @@ impl Builder<'_> {
         }
     }
 
+    fn limits(&mut self, classes: &Classes) -> UsageLimits {
+        let mut limits = UsageLimits::default();
+        for (index, LimitConfig { account, limit }) in self.config.limits.iter().enumerate() {
+            let place = Place::Limit(index);
+            match account {
+                Account::User(users) => self.insert(&mut limits.users, users, *limit, place),
+                Account::Trunk(trunk) => {
+                    self.trunk(trunk, place, "limit");
+                }
+                Account::Class(class) => {
+                    self.set(classes, core::slice::from_ref(class), |_| place);
+                }
+            }
+            if !matches!(account, Account::User(_))
+                && limits.others.insert(account.clone(), *limit).is_some()
+            {
+                self.error(place, format!("the limit of {account} is repeated; remove one"));
+            }
+        }
+        limits
+    }
+
     fn identity(&mut self, number: &str, place: Place) -> Option<Identity> {
         let (start, is_open) = match number.strip_suffix('*') {
             Some(start) => (start, true),
@@ -192,7 +217,8 @@ impl Builder<'_> {
         if start.starts_with('+') && form == Form::Global(start.to_owned()) {
             return Some(Identity { number: start.to_owned(), is_open });
         }
-        let text = format!("`{number}` is no E.164 number; expected one as +493012345 or +4930123*");
+        let text =
+            format!("`{number}` is no E.164 number; expected one as +493012345 or +4930123*");
         self.error(place, text);
         None
     }
@@ -299,9 +325,7 @@ impl Builder<'_> {
             };
             let incoming = plan.incoming_dialing();
             let key = match &did.range {
-                Range::Number(number) => {
-                    self.number_key(at(Part::Range), &name, number, &incoming)
-                }
+                Range::Number(number) => self.number_key(at(Part::Range), &name, number, &incoming),
                 Range::Prefix(prefix) => self.prefix_key(at(Part::Range), &name, prefix),
                 Range::All => Some(String::new()),
             };
@@ -372,7 +396,8 @@ impl Builder<'_> {
             (&dialing.national, ["+", &dialing.country].concat()),
         ];
         let converted = converted.into_iter().find_map(|(code, global)| {
-            let is_it = !code.is_empty() && prefix == [dialing.outside.as_str(), code.as_str()].concat();
+            let is_it =
+                !code.is_empty() && prefix == [dialing.outside.as_str(), code.as_str()].concat();
             is_it.then_some(global)
         });
         let key = match converted {
@@ -454,13 +479,7 @@ impl Builder<'_> {
         rewrite.map(|_| built)
     }
 
-    fn rewrite(
-        &mut self,
-        digits: &Digits,
-        key: &str,
-        name: &str,
-        place: Place,
-    ) -> Option<Rewrite> {
+    fn rewrite(&mut self, digits: &Digits, key: &str, name: &str, place: Place) -> Option<Rewrite> {
         let Digits { remove, add } = digits;
         if !key.starts_with(&**remove) {
             let text = format!(

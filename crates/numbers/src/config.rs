@@ -1,8 +1,10 @@
 //! The values that a plan is built from, as plain data.
 
 use crate::number::Dialing;
+use crate::usage::{Account, Limit};
 use alloc::borrow::ToOwned;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
@@ -12,6 +14,9 @@ pub const DEFAULT_EMERGENCY: [&str; 2] = ["112", "911"];
 
 /// The default rights of users.
 pub const DEFAULT_RIGHTS: [&str; 2] = ["internal", "national"];
+
+/// The default limits of a user on trunks.
+pub const DEFAULT_LIMIT: Limit = Limit { calls: Some(10), minutes: Some(600) };
 
 /// The values that a plan is built from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +43,8 @@ pub struct PlanConfig {
     pub rules: Vec<RuleConfig>,
     /// The destinations of incoming calls, in any order.
     pub did: Vec<DidConfig>,
+    /// The limits of use. The most special pattern of users is valid for a user.
+    pub limits: Vec<LimitConfig>,
 }
 
 impl Default for PlanConfig {
@@ -54,6 +61,10 @@ impl Default for PlanConfig {
             identities: Vec::new(),
             rules: Vec::new(),
             did: Vec::new(),
+            limits: vec![LimitConfig {
+                account: Account::User("*".to_owned()),
+                limit: DEFAULT_LIMIT,
+            }],
         }
     }
 }
@@ -83,6 +94,15 @@ pub struct IdentityConfig {
     pub users: String,
     /// The E.164 number. A `*` at its end stands for the name of the user, if that has only digits.
     pub number: String,
+}
+
+/// The limits of an account, or of the users that match a pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitConfig {
+    /// The account. Users are a pattern, as of [`RightsConfig::users`]; each has these limits.
+    pub account: Account,
+    /// The limits.
+    pub limit: Limit,
 }
 
 /// The numbers of a rule.
@@ -209,6 +229,8 @@ pub enum Place {
     Rule(usize, Part),
     /// An element of [`PlanConfig::did`].
     Did(usize, Part),
+    /// An element of [`PlanConfig::limits`].
+    Limit(usize),
 }
 
 /// The part of a rule in which an error is.

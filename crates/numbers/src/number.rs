@@ -79,7 +79,8 @@ impl Dialing {
         let Some(outside) = number.strip_prefix(&*self.outside) else {
             return Form::Bare(number.to_owned());
         };
-        if outside.is_empty() || !outside.bytes().all(|byte| byte.is_ascii_digit()) {
+        let is_code = outside.is_empty() || outside == self.international;
+        if is_code || !outside.bytes().all(|byte| byte.is_ascii_digit()) {
             return Form::Bare(number.to_owned());
         }
         let after = |prefix: &str| {
@@ -93,8 +94,7 @@ impl Dialing {
             (Some(rest), Some(_)) if is_longer => self.global(rest),
             (_, Some(rest)) => self.global(&format!("{}{rest}", self.country)),
             (None, None) => {
-                let has_length =
-                    |form: &&LocalForm| (form.min..=form.max).contains(&outside.len());
+                let has_length = |form: &&LocalForm| (form.min..=form.max).contains(&outside.len());
                 match self.local.iter().find(has_length) {
                     Some(form) => {
                         self.global(&format!("{}{outside}", form.add.trim_start_matches('+')))

@@ -41,8 +41,7 @@ impl Pattern {
     }
 
     fn matches(&self, name: &str, domain: &str) -> bool {
-        let has_name =
-            if self.is_open { name.starts_with(&*self.name) } else { name == self.name };
+        let has_name = if self.is_open { name.starts_with(&*self.name) } else { name == self.name };
         has_name && (self.has_no_domain || domain.eq_ignore_ascii_case(&self.domain))
     }
 }

@@ -6,6 +6,7 @@ use crate::number::{Dialing, Form, digits};
 use crate::pattern::PatternTable;
 use crate::prefix::PrefixTable;
 use crate::route::{Attempt, Caller, Outcome, Query, Refusal, Route, Service, Step, TrunkId};
+use crate::usage::UsageLimits;
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -27,6 +28,7 @@ pub struct Plan {
     pub(crate) rules: PrefixTable<Rule>,
     /// The rules for incoming calls of each trunk.
     pub(crate) did: Vec<PrefixTable<Rule>>,
+    pub(crate) limits: UsageLimits,
 }
 
 /// A rule.
@@ -117,6 +119,12 @@ impl Plan {
     #[must_use]
     pub fn class_name(&self, class: ClassId) -> &str {
         self.classes.name(class)
+    }
+
+    /// The limits of use.
+    #[must_use]
+    pub fn limits(&self) -> &UsageLimits {
+        &self.limits
     }
 
     /// The emergency number that `dialed` is: as it is, after the digits for an outside line, and
