@@ -31,6 +31,7 @@ mod storage;
 mod times;
 mod trace;
 mod traces;
+mod trunks;
 mod turn;
 mod turn_command;
 mod users;

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::log;
 use crate::media::MediaSettings;
+use crate::trunks::TrunkSettings;
 use crate::turn::TurnSettings;
 use net::Origins;
 use net::tls::Server;
@@ -51,6 +52,8 @@ pub(crate) struct Settings {
     pub(crate) b2bua: B2buaSettings,
     /// The TURN servers of phones.
     pub(crate) turn: TurnSettings,
+    /// The trunks.
+    pub(crate) trunks: Vec<TrunkSettings>,
     /// The maximum number of log lines of one kind per second; 0: no limit.
     pub(crate) log_lines_per_second: u32,
 }
@@ -75,6 +78,7 @@ impl Default for Settings {
             media: MediaSettings::default(),
             b2bua: B2buaSettings::default(),
             turn: TurnSettings::default(),
+            trunks: Vec::new(),
             log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
         }
     }

@@ -35,4 +35,5 @@ pub(crate) mod source;
 pub(crate) mod ticket;
 pub(crate) mod timer;
 pub(crate) mod timings;
+pub(crate) mod trunks;
 pub(crate) mod undo;
