@@ -23,6 +23,7 @@ mod media;
 mod ng;
 mod output;
 mod page;
+mod route_command;
 mod screens;
 mod serve;
 mod served_domains;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         Some(Command::Registrations(flags)) => screens::registrations(flags, &mut out),
         Some(Command::Calls(flags)) => calls::run(flags, &mut out),
         Some(Command::Trace(flags)) => traces::run(flags, &mut out),
+        Some(Command::Route(flags)) => route_command::run(flags, &mut out),
         Some(Command::Turn(flags)) => turn_command::run(flags, &mut out),
         Some(Command::Drain(flags)) => draining::run(flags, &mut out),
         Some(Command::Check(flags)) => check::run(flags, &mut out),

@@ -201,7 +201,7 @@ pub enum ServiceKind {
 }
 
 /// The value in which an error is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// [`Dialing::country`].
     Country,
@@ -234,7 +234,7 @@ pub enum Place {
 }
 
 /// The part of a rule in which an error is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// The name.
     Name,
