@@ -1,0 +1,147 @@
+//! The settings of trunks: the connections to providers and to other telephone systems.
+
+use relay::Codec;
+use sip::locate::{Destination, Host};
+use sip::{Duration, Transport};
+use sip_server::config::Network;
+use std::path::PathBuf;
+use trunk::Password;
+
+/// The maximum number of trunks: their number is one byte.
+pub(crate) const MAX_TRUNKS: usize = 256;
+
+/// The maximum number of accounts of a trunk.
+pub(crate) const MAX_ACCOUNTS: usize = 64;
+
+/// A trunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TrunkSettings {
+    /// The name, by which commands and the numbering plan name the trunk.
+    pub(crate) name: String,
+    /// The domain or the address of the provider.
+    pub(crate) host: Server,
+    /// The transport. `None`: as the DNS says, or UDP.
+    pub(crate) transport: Option<Transport>,
+    /// The outbound proxy, if all requests pass one.
+    pub(crate) proxy: Option<Server>,
+    /// The accounts at the provider.
+    pub(crate) accounts: Vec<TrunkAccount>,
+    /// True if the accounts register.
+    pub(crate) registers: bool,
+    /// The requested duration of a registration.
+    pub(crate) expires: Duration,
+    /// Further addresses from which the trunk sends requests.
+    pub(crate) sources: Vec<Network>,
+    /// The interval of OPTIONS requests. `None`: none are sent.
+    pub(crate) probe: Option<Duration>,
+    /// The maximum number of calls at a time. `None`: no limit.
+    pub(crate) max_calls: Option<usize>,
+    /// The codecs of calls through the trunk, in order of preference. Empty: those of the phones.
+    pub(crate) codecs: Vec<Codec>,
+    /// The encryption of media on the trunk.
+    pub(crate) srtp: TrunkSrtp,
+    /// True if the trunk is a trusted network of RFC 3325: its P-Asserted-Identity counts, and it
+    /// gets that of our users.
+    pub(crate) is_trusted: bool,
+    /// The identity in From of calls to the trunk.
+    pub(crate) identity: CallerIdentity,
+    /// The digits in front of each number that is called through the trunk.
+    pub(crate) prefix: String,
+}
+
+/// A server by its host and port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Server {
+    /// A domain or an address.
+    pub(crate) host: Host,
+    /// The port. `None`: as the DNS says, or the default one of the transport.
+    pub(crate) port: Option<u16>,
+}
+
+/// An account at a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TrunkAccount {
+    /// The user part of the address-of-record.
+    pub(crate) user: String,
+    /// The user name for authentication, if it is another one.
+    pub(crate) auth_name: Option<String>,
+    /// The password, if there is one.
+    pub(crate) password: Option<AccountPassword>,
+    /// The domain of the address-of-record, in From. `None`: the host of the trunk.
+    pub(crate) domain: Option<String>,
+}
+
+/// The password of an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AccountPassword {
+    /// In the configuration.
+    Plain(Password),
+    /// In this file.
+    File(PathBuf),
+}
+
+/// The encryption of media on a trunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TrunkSrtp {
+    /// None.
+    Off,
+    /// SRTP where the provider accepts it.
+    Offered,
+    /// SRTP in each call.
+    Required,
+}
+
+/// The identity in From of calls to a trunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallerIdentity {
+    /// The account of the trunk.
+    Account,
+    /// The number of the caller, in the domain of the account.
+    Caller,
+}
+
+impl TrunkSettings {
+    /// A trunk with the defaults of all keys.
+    pub(crate) const fn new(name: String, host: Server) -> Self {
+        Self {
+            name,
+            host,
+            transport: None,
+            proxy: None,
+            accounts: Vec::new(),
+            registers: false,
+            expires: Duration::from_secs(600),
+            sources: Vec::new(),
+            probe: Some(Duration::from_secs(30)),
+            max_calls: None,
+            codecs: Vec::new(),
+            srtp: TrunkSrtp::Off,
+            is_trusted: false,
+            identity: CallerIdentity::Account,
+            prefix: String::new(),
+        }
+    }
+
+    /// The destination that is located for all requests to the trunk.
+    pub(crate) fn destination(&self) -> Destination {
+        let Server { host, port } = self.proxy.as_ref().unwrap_or(&self.host).clone();
+        Destination { host, port, transport: self.transport, sips: false }
+    }
+}
+
+impl Server {
+    /// The SIP URI of the server, with these parameters.
+    pub(crate) fn uri(&self, params: &str) -> String {
+        let port = self.port.map_or_else(String::new, |port| format!(":{port}"));
+        format!("sip:{}{port}{params}", self.host_text())
+    }
+
+    /// The host as it stands in a URI.
+    pub(crate) fn host_text(&self) -> String {
+        match &self.host {
+            Host::Name(name) => name.clone(),
+            Host::Ip(std::net::IpAddr::V6(address)) => format!("[{address}]"),
+            Host::Ip(address) => address.to_string(),
+        }
+    }
+}
