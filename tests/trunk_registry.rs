@@ -7,6 +7,8 @@ use peers::test_server::{PASSWORD, TestServer};
 use peers::transport::Transport;
 use serde_json::Value;
 use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
 
 /// A section of a trunk with the accounts of `users`, at the server at `address`.
 fn trunk(name: &str, address: SocketAddr, transport: &str, users: &[&str]) -> String {
@@ -39,6 +41,14 @@ fn wait_for(server: &ServerProcess, name: &str, wanted: &str) -> Value {
     })
 }
 
+/// Waits until the time at which the first server of the trunk `name`, if it has failed, is asked
+/// again.
+fn wait_for_retry(server: &ServerProcess, name: &str) {
+    if let Some(wait) = state(server, name)["servers"][0]["retry_in"].as_u64() {
+        thread::sleep(Duration::from_secs(wait));
+    }
+}
+
 #[test]
 fn accounts_register_at_a_second_server_which_dies_and_comes_back() {
     let mut provider = TestServer::without_trusted_sources();
@@ -68,6 +78,7 @@ fn accounts_register_at_a_second_server_which_dies_and_comes_back() {
     assert!(office.server.counter("trunk-failures") >= 1);
 
     provider.server.restart();
+    wait_for_retry(&office.server, "provider");
     office.server.wait_for_line("works again");
     let state = wait_for(&office.server, "provider", "registered");
     assert_eq!(state["usable"], true, "{state}");
@@ -130,6 +141,7 @@ fn accounts_register_over_tls_and_again_after_a_lost_connection() {
     assert!(alice.flow.starts_with("tls:"), "{alice:?}");
     provider.server.stop();
     provider.server.restart();
+    wait_for_retry(&office.server, "provider");
     // The binding ended with its connection.
     let _ = provider.server.wait_for_registrations("alice", 1);
     let _ = wait_for(&office.server, "provider", "registered");

@@ -40,7 +40,9 @@ fn table(trunks: &[Trunk]) -> String {
         let state = if trunk.usable { "usable" } else { "not usable" };
         let target = match &trunk.target {
             Some(target) => format!("requests go to {target}"),
-            None => printable(&trunk.lookup),
+            None if !trunk.lookup.is_empty() => printable(&trunk.lookup),
+            None if trunk.servers.is_empty() => "its servers are being located".to_owned(),
+            None => "no server works".to_owned(),
         };
         lines.push([name.clone(), "-".to_owned(), state.to_owned(), "-".to_owned(), target]);
         for part in trunk.servers.iter().chain(&trunk.accounts) {
@@ -77,6 +79,9 @@ mod tests {
             ],
             accounts: vec![part("sip:1@a", "registered", "", None, Some(590))],
         };
+        let mut lost = trunk.clone();
+        (lost.target, lost.usable) = (None, false);
+        assert!(table(&[lost]).contains("not usable  -      no server works\n"));
         assert_eq!(
             table(&[trunk]),
             "trunk  part                state       since  remark\n\
