@@ -23,6 +23,7 @@ mod media;
 mod ng;
 mod output;
 mod page;
+mod route_command;
 mod screens;
 mod serve;
 mod served_domains;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Some(Command::Calls(flags)) => calls::run(flags, &mut out),
         Some(Command::Trunks(flags)) => trunks_command::run(flags, &mut out),
         Some(Command::Trace(flags)) => traces::run(flags, &mut out),
+        Some(Command::Route(flags)) => route_command::run(flags, &mut out),
         Some(Command::Turn(flags)) => turn_command::run(flags, &mut out),
         Some(Command::Drain(flags)) => draining::run(flags, &mut out),
         Some(Command::Check(flags)) => check::run(flags, &mut out),

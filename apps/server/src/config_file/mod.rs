@@ -1,6 +1,7 @@
 //! The configuration file: TOML, with all keys optional. One reading finds all problems, each with
 //! its line and column.
 
+mod numbers;
 mod problem;
 mod reader;
 mod trunks;
@@ -55,6 +56,8 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         top.section("calls", |section| read_calls(section, &mut settings));
         top.section("turn", |section| read_turn(section, &mut settings.turn));
         trunks::read(&mut top, &settings.engine, &mut settings.trunks);
+        let trunks = settings.trunks.iter().map(|trunk| trunk.name.clone()).collect();
+        numbers::read(&mut top, trunks, &mut settings.numbers);
         top.section("storage", |section| {
             section.read("registrations", &mut settings.registrations, flag);
             section.read("sync", &mut settings.sync, word(sync));

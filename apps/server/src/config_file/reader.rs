@@ -217,6 +217,27 @@ impl<'r, 'i> Section<'r, 'i> {
         }
     }
 
+    /// The place of this table, as a byte of the file.
+    pub(super) fn start(&self) -> usize {
+        self.place.start
+    }
+
+    /// The place of the value of `key`, if present, as a byte of the file.
+    pub(super) fn place_of(&self, key: &str) -> Option<usize> {
+        self.table.get(key).map(|value| value.span().start)
+    }
+
+    /// The places of the elements of the array `key`.
+    pub(super) fn places_in(&self, key: &str) -> Vec<usize> {
+        let array = self.table.get(key).and_then(|value| value.get_ref().as_array());
+        array.into_iter().flat_map(|array| array.iter()).map(|it| it.span().start).collect()
+    }
+
+    /// Adds a problem at a byte of the file.
+    pub(super) fn report(&mut self, at: usize, text: String) {
+        self.reader.problem(at, text);
+    }
+
     /// Rejects the keys that were not read.
     pub(super) fn finish(self) {
         for key in self.table.keys() {

@@ -56,5 +56,6 @@ pub(super) fn decide(
         answerer: Identity::NONE,
         routes: found.routes(),
         may_join: false,
+        named: None,
     })
 }

@@ -31,4 +31,5 @@ mod token;
 mod torture;
 mod transports;
 mod trunk_flow;
+mod trunks;
 mod unreached;

@@ -69,8 +69,8 @@ impl Context {
                 let asks = env.settings.config.authentication.required;
                 let changed = match status {
                     // That server is overloaded, not this one (RFC 3261 section 16.7 step 6). The
-                    // B2BUA is a part of this one. The user agent of a trunk knows them apart.
-                    503 if !search.is_full && !is_of_trunk => {
+                    // B2BUA and the user agent of a trunk know them apart.
+                    503 if !search.is_full && !is_of_trunk && !search.plan.is_to_trunk => {
                         Some(Status::SERVER_INTERNAL_ERROR.into())
                     }
                     401 | 407 if search.was_stripped && challenges.is_empty() => Some(NO_CHALLENGE),
@@ -86,6 +86,10 @@ impl Context {
                 self.back.pass(self.handle, status, &changes, None, &answer, env);
             }
             Some((503, _)) if is_of_trunk => self.respond(UNDELIVERED, env),
+            // The B2BUA tries another trunk.
+            Some((503, _)) if search.plan.is_to_trunk => {
+                self.respond(Status::SERVICE_UNAVAILABLE, env);
+            }
             // An unreachable target says nothing about this server (RFC 3261 section 21.5.4).
             Some((503, _)) => self.respond(Status::TEMPORARILY_UNAVAILABLE, env),
             Some((status, _)) => self.respond(Status(status), env),
