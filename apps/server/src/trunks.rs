@@ -1,7 +1,6 @@
 //! The settings of trunks: the connections to providers and to other telephone systems.
 
 use crate::failure::{Failure, during};
-use relay::Codec;
 use sip::locate::{Destination, Host};
 use sip::{Duration, Transport};
 use sip_server::config::Network;
@@ -37,10 +36,6 @@ pub(crate) struct TrunkSettings {
     pub(crate) probe: Option<Duration>,
     /// The maximum number of calls at a time. `None`: no limit.
     pub(crate) max_calls: Option<usize>,
-    /// The codecs of calls through the trunk, in order of preference. Empty: those of the phones.
-    pub(crate) codecs: Vec<Codec>,
-    /// The encryption of media on the trunk.
-    pub(crate) srtp: TrunkSrtp,
     /// True if the trunk is a trusted network of RFC 3325: its P-Asserted-Identity counts, and it
     /// gets that of our users.
     pub(crate) is_trusted: bool,
@@ -81,17 +76,6 @@ pub(crate) enum AccountPassword {
     File(PathBuf),
 }
 
-/// The encryption of media on a trunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TrunkSrtp {
-    /// None.
-    Off,
-    /// SRTP where the provider accepts it.
-    Offered,
-    /// SRTP in each call.
-    Required,
-}
-
 /// The identity in From of calls to a trunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallerIdentity {
@@ -115,8 +99,6 @@ impl TrunkSettings {
             sources: Vec::new(),
             probe: Some(Duration::from_secs(30)),
             max_calls: None,
-            codecs: Vec::new(),
-            srtp: TrunkSrtp::Off,
             is_trusted: false,
             identity: CallerIdentity::Account,
             prefix: String::new(),

@@ -20,9 +20,10 @@ use smallvec::SmallVec;
 /// 11.5). It differs from the responses of a trunk.
 pub(super) const UNDELIVERED: Status = Status(430);
 
-/// True if `flow` leads to the user agent of a trunk in this process.
+/// True if `flow` leads to the user agent of a trunk in this process. An engine without the feature
+/// `office` has none.
 pub(super) const fn is_of_trunk(flow: &Flow) -> bool {
-    matches!(flow.endpoint(), Some(Endpoint::Trunk(_)))
+    cfg!(feature = "office") && matches!(flow.endpoint(), Some(Endpoint::Trunk(_)))
 }
 
 /// Decides on a request of the user agent of a trunk: a REGISTER or OPTIONS is forwarded.
@@ -32,7 +33,7 @@ pub(super) fn decide(
     env: &Env<'_>,
 ) -> Decision {
     let Incoming { head, flow, .. } = incoming;
-    if env.trunks.is_none() || !matches!(head.method, Method::Register | Method::Options) {
+    if env.trunks().is_none() || !matches!(head.method, Method::Register | Method::Options) {
         return Decision::Refuse(Refusal::Status(Status::FORBIDDEN.into()).into());
     }
     let server = Flow { transport: flow.outer_transport(), connection: None, ..*flow };
