@@ -38,6 +38,8 @@ pub(crate) enum Command {
     /// Show the calls that are relayed or pass the B2BUA, with their quality, search those that
     /// have ended, or end one
     Calls(CallsFlags),
+    /// Show the trunks: the state and the last reason of each server and account
+    Trunks(ScreenFlags),
     /// Trace the SIP messages of calls: mark calls in advance, show a traced one as a ladder
     Trace(TraceFlags),
     /// Show the destination of a number by the numbering plan, and each step that leads to it,

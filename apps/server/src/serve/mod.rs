@@ -17,6 +17,7 @@ mod scheduler;
 mod served;
 mod standing;
 mod total;
+mod trunks;
 mod welcome;
 mod workers;
 
@@ -28,6 +29,7 @@ use crate::log;
 use crate::served_domains::remember_domains;
 use crate::settings::Settings;
 use crate::trace::Tracer;
+use crate::trunks::registry_configs;
 use ::b2bua::Transmit;
 use ::relay::Calls;
 use b2bua::SharedB2bua;
@@ -57,6 +59,7 @@ use store::Storage;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use total::Total;
+use trunks::SharedTrunks;
 use workers::Workers;
 
 /// The time to wait for unanswered calls at shutdown.
@@ -99,6 +102,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let bound = bind(&settings.listens(), workers)?;
     let listens = bound.listens.clone();
     let config = engine_config(&settings, &listens, &*storage)?;
+    let trunks = registry_configs(&settings.trunks)?;
     remember_domains(&*storage, &config.domains)?;
     let engine = load(&*storage, &config, settings.registrations)?;
     let tls = settings.open_tls(&data, None)?;
@@ -134,6 +138,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     }
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let looking_up = tokio::task::spawn_local(lookups.start(&hub, dns(&config)));
+        desk.configure_trunks(&settings.trunks, trunks);
         let ending = tokio::task::spawn_local(end_lost_calls(Arc::clone(&hub), lost));
         let started = settings.clone();
         let renewal = Renewal::new(data, tls, settings);
@@ -143,6 +148,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         log::info("stop", || "stopping: no new calls are accepted".to_owned());
         drain(&hub.engine).await;
         end_calls(&hub).await;
+        end_registrations(&hub).await;
         drop(ng_thread);
         drop(threads);
         looking_up.abort();
@@ -205,16 +211,20 @@ fn open(
     let history = settings.media.history();
     let history = history.map(|keep| History { storage: Arc::clone(storage), keep });
     let records = records.map(|path| Records::open(&path, size, history)).transpose()?;
-    let mut secret = [0; 32];
+    let (mut secret, mut seed) = ([0; 32], [0; 32]);
+    getrandom::fill(&mut seed).map_err(during("cannot choose a secret"))?;
     getrandom::fill(&mut secret).map_err(during("cannot choose a secret"))?;
     let (standing, lost) = StandingCalls::open(data)?;
     let product = &settings.engine.server_name;
     let b2bua = Arc::new(SharedB2bua::new(settings.b2bua, product, &secret, standing));
     engine.set_joined_calls(Arc::<SharedB2bua>::clone(&b2bua));
+    let trunks = Arc::new(SharedTrunks::new(product, &storage.secret()?, &seed));
+    engine.set_trunks(Arc::<SharedTrunks>::clone(&trunks));
     let hub = Hub {
         engine,
         refused: RefusedCalls::new(),
         b2bua,
+        trunks,
         clock,
         journal,
         sockets,
@@ -355,6 +365,17 @@ async fn end_calls(hub: &Hub) {
     wait_for_responses(&hub.engine, END_TIME).await;
 }
 
+/// Ends the registrations at trunks, and waits until these have responded, at most [`END_TIME`].
+async fn end_registrations(hub: &Hub) {
+    let mut local = Local::new(0, &hub.engine);
+    hub.trunks.end(hub.clock.now(), &mut local);
+    hub.carry_out(&mut local);
+    let deadline = tokio::time::Instant::now() + END_TIME;
+    while hub.trunks.is_ending() && tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Sends the requests `byes`, which end the calls of a server that was killed, at once and when the
 /// phones have had time to connect again.
 async fn end_lost_calls(hub: Arc<Hub>, byes: Vec<Transmit>) {
@@ -428,6 +449,12 @@ fn reload(
             return;
         }
     };
+    match registry_configs(&settings.trunks) {
+        Ok(configs) => desk.configure_trunks(&settings.trunks, configs),
+        Err(failure) => {
+            log::error("reload", || format!("the trunks are kept as they were: {failure}"));
+        }
+    }
     if let Err(failure) = remember_domains(storage, &config.domains) {
         log::error("reload", || failure.to_string());
     }
