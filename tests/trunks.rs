@@ -75,8 +75,7 @@ impl Office {
 
     /// A registered user agent of the office.
     fn user(&self, name: &str) -> Agent {
-        let mut agent =
-            Agent::new(name, PASSWORD, peers::server::DOMAIN, self.office.address());
+        let mut agent = Agent::new(name, PASSWORD, peers::server::DOMAIN, self.office.address());
         agent.register();
         agent
     }
