@@ -38,8 +38,13 @@ pub(crate) enum Command {
     /// Show the calls that are relayed or pass the B2BUA, with their quality, search those that
     /// have ended, or end one
     Calls(CallsFlags),
+    /// Show the trunks: the state and the last reason of each server and account
+    Trunks(ScreenFlags),
     /// Trace the SIP messages of calls: mark calls in advance, show a traced one as a ladder
     Trace(TraceFlags),
+    /// Show the destination of a number by the numbering plan, and each step that leads to it,
+    /// without a call. The exit status is 1 if the call would be refused
+    Route(RouteFlags),
     /// Create short-lived credentials of a user for the TURN servers of the configuration
     Turn(TurnFlags),
     /// Refuse new calls, and let those that stand end by themselves: before an upgrade
@@ -268,6 +273,33 @@ pub(crate) struct TurnFlags {
     /// The user, such as alice or alice@example.org: a part of the name at the TURN servers
     pub(crate) user: String,
     /// Print JSON, with the fields of the REST API of TURN servers
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) place: Place,
+}
+
+/// The flags of `route`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("caller").required(true).args(["from", "trunk", "stranger"]))]
+pub(crate) struct RouteFlags {
+    /// The number as it is dialed, or as the trunk names it
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) number: String,
+    /// The calling user
+    #[arg(long, value_name = "NAME[@DOMAIN]")]
+    pub(crate) from: Option<String>,
+    /// The trunk through which the call comes in
+    #[arg(long, value_name = "NAME")]
+    pub(crate) trunk: Option<String>,
+    /// The caller is neither a user nor a trunk
+    #[arg(long)]
+    pub(crate) stranger: bool,
+    /// A trunk that does not answer; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) trunk_down: Vec<String>,
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

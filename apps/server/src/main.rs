@@ -25,6 +25,7 @@ mod media;
 mod ng;
 mod output;
 mod page;
+mod route_command;
 mod screens;
 mod serve;
 mod served_domains;
@@ -33,6 +34,8 @@ mod storage;
 mod times;
 mod trace;
 mod traces;
+mod trunks;
+mod trunks_command;
 mod turn;
 mod turn_command;
 mod users;
@@ -63,7 +66,9 @@ fn main() -> ExitCode {
         Some(Command::Status(flags)) => screens::status(flags, &mut out),
         Some(Command::Registrations(flags)) => screens::registrations(flags, &mut out),
         Some(Command::Calls(flags)) => calls::run(flags, &mut out),
+        Some(Command::Trunks(flags)) => trunks_command::run(flags, &mut out),
         Some(Command::Trace(flags)) => traces::run(flags, &mut out),
+        Some(Command::Route(flags)) => route_command::run(flags, &mut out),
         Some(Command::Turn(flags)) => turn_command::run(flags, &mut out),
         Some(Command::Drain(flags)) => draining::run(flags, &mut out),
         Some(Command::Check(flags)) => check::run(flags, &mut out),

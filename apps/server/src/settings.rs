@@ -9,9 +9,11 @@ use crate::http::HttpSettings;
 use crate::listen::Listen;
 use crate::log;
 use crate::media::MediaSettings;
+use crate::trunks::TrunkSettings;
 use crate::turn::TurnSettings;
 use net::Origins;
 use net::tls::Server;
+use numbers::{Plan, PlanConfig};
 use sip_server::config::{Joining, Relaying};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -54,6 +56,10 @@ pub(crate) struct Settings {
     pub(crate) turn: TurnSettings,
     /// The HTTP listener.
     pub(crate) http: HttpSettings,
+    /// The trunks.
+    pub(crate) trunks: Vec<TrunkSettings>,
+    /// The numbering plan, without the names of trunks and the default domain.
+    pub(crate) numbers: PlanConfig,
     /// The maximum number of log lines of one kind per second; 0: no limit.
     pub(crate) log_lines_per_second: u32,
 }
@@ -79,6 +85,8 @@ impl Default for Settings {
             b2bua: B2buaSettings::default(),
             turn: TurnSettings::default(),
             http: HttpSettings::default(),
+            trunks: Vec::new(),
+            numbers: PlanConfig::default(),
             log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
         }
     }
@@ -89,6 +97,28 @@ impl Settings {
     pub(crate) fn engine_config(&self) -> sip_server::Config {
         let domains = domains::served(&self.engine.domains, &Host::this());
         sip_server::Config { domains, ..self.engine.clone() }
+    }
+
+    /// Like [`Settings::plan`], or `None` if the configuration has neither numbers nor trunks.
+    ///
+    /// # Errors
+    /// Those of [`Settings::plan`].
+    pub(crate) fn plan_if_any(&self, domain: &str) -> Result<Option<Plan>, Failure> {
+        let is_any = !self.trunks.is_empty() || self.numbers != PlanConfig::default();
+        is_any.then(|| self.plan(domain)).transpose()
+    }
+
+    /// The numbering plan of an office with these trunks, whose first domain is `domain`.
+    ///
+    /// # Errors
+    /// [`Failure`] if the plan has errors, which the reader of the configuration finds, too.
+    pub(crate) fn plan(&self, domain: &str) -> Result<Plan, Failure> {
+        let trunks = self.trunks.iter().map(|trunk| trunk.name.clone()).collect();
+        let config = PlanConfig { domain: domain.to_owned(), trunks, ..self.numbers.clone() };
+        Plan::new(&config).map_err(|errors| {
+            let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+            Failure::said(format!("the numbering plan cannot be used: {}", texts.join("; ")))
+        })
     }
 
     /// The listening addresses.

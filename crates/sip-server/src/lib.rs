@@ -29,16 +29,20 @@ mod request;
 mod server;
 mod worker;
 
-pub use crate::core::call_record::{CallRecord, LOST_REASON, Party, Unreached, caller_call_id};
+pub use crate::core::call_record::{
+    CallRecord, LOST_REASON, Party, Unreached, caller_call_id, trunk_of,
+};
 pub use crate::core::config::Config;
 pub use crate::core::flow::{Connection, Flow};
 pub use crate::core::joined_calls::JoinedCalls;
 pub use crate::core::logins::{AuthName, Logins};
+pub use crate::core::numbers::{Caller, Dialed, DialedRefusal, Numbers, TrunkAttempt};
 pub use crate::core::output::{Event, Location, Notice, Output, Transmit};
 pub use crate::core::payers::Payers;
 pub use crate::core::source::Source;
 pub use crate::core::ticket::Ticket;
 pub use crate::core::timings::{Step, Timing};
+pub use crate::core::trunks::{TrunkId, TrunkTarget, Trunks};
 pub use crate::core::{config, counters, journal_record, overload};
 #[cfg(feature = "metrics")]
 pub use crate::core::{histogram, traffic};

@@ -11,7 +11,7 @@ use crate::table::{Fate, Table};
 use crate::uac::{split_headers, subject_line};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use sip::{Encode, Instant, Uri};
+use sip::{Encode, Flow, Instant, Uri};
 
 /// A user agent. See the [crate] for its use.
 pub struct Agent {
@@ -157,6 +157,13 @@ impl Agent {
         self.registrations.get(account)?.seen
     }
 
+    /// The flow of the last REGISTER of an account that had a result: that of the state which
+    /// [`Event::Registration`] reports. `None` if it was not sent.
+    #[must_use]
+    pub fn registrar_flow(&self, account: AccountId) -> Option<Flow> {
+        self.registrations.get(account)?.last_flow
+    }
+
     /// Ends the registration of an account.
     pub fn unregister(&mut self, now: Instant, account: AccountId) {
         if let Some(registration) = self.registrations.get_mut(account) {
@@ -195,7 +202,7 @@ impl Agent {
         self.place(now, account, uri, session, Cause { lines, ..Cause::default() })
     }
 
-    fn check_account(&self, account: Option<AccountId>) -> Result<(), CallError> {
+    pub(crate) fn check_account(&self, account: Option<AccountId>) -> Result<(), CallError> {
         let exists = account.is_none_or(|account| account.0 < self.core.config.accounts.len());
         if exists { Ok(()) } else { Err(CallError::Account) }
     }

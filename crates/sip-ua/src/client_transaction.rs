@@ -27,6 +27,8 @@ pub(crate) enum Owner {
     Registration(AccountId),
     Call(CallId),
     Message(MessageId),
+    /// The owner of the agent, for an OPTIONS outside of any dialog.
+    Options(RequestId),
     /// The owner of the agent, for a request that it passes on.
     Passed(RequestId),
     /// No receiver: the result of a CANCEL is that of its INVITE.

@@ -47,6 +47,14 @@ pub struct Account {
     /// The realm of the credentials. `None` for the realm of the first challenge of the registrar
     /// or of the proxy.
     pub realm: Option<String>,
+    /// True if any realm gets credentials: all requests of the account go to servers of one
+    /// provider, which may differ in their realms.
+    pub any_realm: bool,
+    /// The user part of the local contact, without escapes. `None`: that of `uri`.
+    pub contact: Option<String>,
+    /// The request URI of a REGISTER, such as `sip:registrar.example.com`. `None`: the domain of
+    /// `uri`.
+    pub registrar: Option<String>,
     /// The outbound proxy of all requests, a URI such as `sip:proxy.example.com;lr`. `None`: the
     /// domain of `uri`.
     pub proxy: Option<String>,
@@ -66,6 +74,9 @@ impl Account {
             username: String::new(),
             password: None,
             realm: None,
+            any_realm: false,
+            contact: None,
+            registrar: None,
             proxy: None,
             registers: true,
             expires: Duration::from_secs(600),

@@ -169,7 +169,12 @@ impl Core {
 
     /// Returns the user part of the local contact for `account`.
     pub(crate) fn contact_user(&self, account: Option<AccountId>) -> Vec<u8> {
+        // The contact of a call on behalf of another party is that of the agent.
+        let account = account.filter(|_| !self.config.passes);
         let account = account.and_then(|account| self.config.accounts.get(account.0));
+        if let Some(contact) = account.and_then(|account| account.contact.as_ref()) {
+            return sip::uri::escape_user(contact.as_bytes()).into_owned();
+        }
         let uri = account.map(|account| &account.uri).or(self.config.from.as_ref());
         let uri = uri.and_then(|uri| sip::Uri::parse(uri.as_bytes()).ok());
         let user = uri.and_then(|uri| uri.as_sip().and_then(|uri| uri.user.map(<[u8]>::to_vec)));

@@ -75,7 +75,7 @@ impl Client {
         self.authorization = line;
         self.draft.cseq = self.draft.dialog.next_cseq().max(self.draft.cseq + 1);
         self.draft.dialog.raise_local_cseq(self.draft.cseq);
-        if let Some(account) = account {
+        if let Some(account) = account.filter(|account| !account.any_realm) {
             account.realm.get_or_insert_with(|| String::from_utf8_lossy(&realm).into_owned());
         }
         Ok(())

@@ -20,7 +20,8 @@ pub struct Ticket(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u64);
 
-/// The identifier of a request that passes from one call to another. It is never reused.
+/// The identifier of a request of the owner: one that passes from one call to another, or an
+/// OPTIONS. It is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
@@ -340,6 +341,13 @@ pub enum Event {
         /// The number of old voice messages, if known.
         old: Option<u32>,
     },
+    /// The result of [`Agent::options`](crate::Agent::options).
+    Options {
+        /// The request.
+        request: RequestId,
+        /// The reason if the response is not a 2xx.
+        result: Result<(), Failure>,
+    },
     /// The result of a sent message.
     MessageSent {
         /// The message.
@@ -406,6 +414,7 @@ impl Event {
             | Self::Registration { .. }
             | Self::Message { .. }
             | Self::MessagesWaiting { .. }
+            | Self::Options { .. }
             | Self::MessageSent { .. }
             | Self::Response { .. } => None,
         }

@@ -33,6 +33,7 @@ mod envelope;
 mod event;
 mod info_digit;
 mod message;
+mod options;
 mod receive;
 mod registration;
 mod replaces;

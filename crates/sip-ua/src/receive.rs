@@ -101,6 +101,7 @@ impl Agent {
                 None => self.on_stray_response(&result, now),
             },
             Owner::Message(message) => self.core.on_message_result(message, &result),
+            Owner::Options(request) => self.core.on_options_result(request, &result),
             Owner::Passed(request) => self.core.on_passed_result(request, &result),
             Owner::None => self.on_stray_response(&result, now),
         }

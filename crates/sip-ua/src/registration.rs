@@ -44,6 +44,8 @@ pub(crate) struct Registration {
     keepalive: Option<Instant>,
     /// The source of the requests, as the registrar sees it (RFC 3581).
     pub(crate) seen: Option<SocketAddr>,
+    /// The flow of the last request with a result, if it was sent.
+    pub(crate) last_flow: Option<Flow>,
     /// The routes of the account's requests (RFC 3608).
     pub(crate) service_route: Vec<Vec<u8>>,
 }
@@ -63,7 +65,9 @@ impl Registration {
         let settings = core.config.accounts.get(account.0)?.clone();
         let (call_id, tag) = (core.tokens.next(), core.tokens.next());
         let address = ("<", settings.uri.as_str(), ">");
-        let mut dialog = Dialog::new(call_id, address, tag, address, registrar_of(&settings.uri)?);
+        let of_uri = registrar_of(&settings.uri)?;
+        let registrar = settings.registrar.as_ref().map_or(of_uri, |uri| uri.as_bytes().to_vec());
+        let mut dialog = Dialog::new(call_id, address, tag, address, registrar);
         dialog.set_routes(settings.proxy.as_ref().map(|proxy| ("<", proxy.as_str(), ">")));
         Some(Self {
             account,
@@ -76,6 +80,7 @@ impl Registration {
             next: None,
             keepalive: None,
             seen: None,
+            last_flow: None,
             service_route: Vec::new(),
         })
     }
@@ -148,6 +153,7 @@ impl Registration {
 
     /// Processes the result of a REGISTER.
     pub(crate) fn on_result(&mut self, core: &mut Core, result: &RequestResult<'_>, now: Instant) {
+        self.last_flow = result.flow;
         let response = match &result.outcome {
             Ok(response) => response,
             Err(failure) => {

@@ -286,16 +286,20 @@ impl Core {
         if status < 200 {
             self.on_provisional(id, status, now);
         }
-        if matches!(status, 401 | 407) && !self.config.passes {
+        let client = self.clients.all.get_mut(id)?;
+        // The owner passes the others on.
+        let is_answered = !self.config.passes || client.draft.account.is_some();
+        if matches!(status, 401 | 407) && is_answered {
             return match self.answer_challenge(id, response, now) {
                 Ok(()) => None,
-                Err(failure) => Some(RequestResult {
-                    owner,
-                    id,
-                    method: self.clients.method_of(id)?,
-                    flow: Some(flow),
-                    outcome: Err(failure),
-                }),
+                Err(failure) => {
+                    let method = self.clients.method_of(id)?;
+                    if action.ended {
+                        self.clients.remove(id);
+                    }
+                    let (flow, outcome) = (Some(flow), Err(failure));
+                    Some(RequestResult { owner, id, method, flow, outcome })
+                }
             };
         }
         if status == 503 && self.try_next(id, now) {

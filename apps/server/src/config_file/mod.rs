@@ -1,8 +1,10 @@
 //! The configuration file: TOML, with all keys optional. One reading finds all problems, each with
 //! its line and column.
 
+mod numbers;
 mod problem;
 mod reader;
+mod trunks;
 mod values;
 
 pub(crate) use problem::{BadConfig, LoadError, NamedFile, Problem};
@@ -57,6 +59,9 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
             section.read_some("listen", &mut settings.http.listen, word(values::socket_address));
             section.read_whole("clients", &mut settings.http.clients, networks());
         });
+        trunks::read(&mut top, &settings.engine, &mut settings.trunks);
+        let trunks = settings.trunks.iter().map(|trunk| trunk.name.clone()).collect();
+        numbers::read(&mut top, trunks, &mut settings.numbers);
         top.section("storage", |section| {
             section.read("registrations", &mut settings.registrations, flag);
             section.read("sync", &mut settings.sync, word(sync));
@@ -92,8 +97,12 @@ pub(crate) fn named_files(path: &Path) -> Vec<NamedFile> {
     let is_file = |key: &str, named: &str| {
         key != "tls.trust" || (named != "system" && !named.starts_with("sha256:"))
     };
+    let passwords = table.get_ref().get("trunks").map(|trunks| trunks.get_ref());
+    let passwords = passwords.into_iter().flat_map(trunks::password_files);
+    let passwords = passwords.map(|value| ("trunks.accounts.password_file", Some(value)));
     pairs
         .chain(single)
+        .chain(passwords)
         .filter_map(|(key, value)| {
             let value = value?;
             let named = value.get_ref().as_str().filter(|named| is_file(key, named))?;

@@ -419,3 +419,38 @@ fn trusted_networks_may_speak_for_users() {
         assert!(problems[0].text.contains(wrong), "{trusted}: {problems:?}");
     }
 }
+
+#[test]
+fn trunks_have_a_name_a_host_and_accounts() {
+    let text = "[[trunks]]\nname = \"one\"\nhost = \"sip.one.example:5080\"\ntransport = \"tls\"\n\
+        proxy = \"[2001:db8::1]\"\nregister = true\nprobe_interval = false\n\
+        [[trunks.accounts]]\nuser = \"49301\"\nauth_name = \"x\"\npassword = \"secret\"\n\
+        [[trunks.accounts]]\nuser = \"49302\"\npassword_file = \"/p\"\ndomain = \"One.example\"\n\
+        [[trunks]]\nname = \"two\"\nhost = \"192.0.2.1\"\nport = 5070\nsources = [\"192.0.2.0/24\"]\n";
+    let trunks = parse(text).unwrap().trunks;
+    let [one, two] = &trunks[..] else { panic!("{trunks:?}") };
+    assert_eq!((one.host.uri(""), one.probe), ("sip:sip.one.example:5080".to_owned(), None));
+    assert_eq!(one.destination().port, None, "that of the proxy");
+    assert_eq!(one.accounts[1].domain.as_deref(), Some("one.example"));
+    assert_eq!((two.host.uri(""), two.sources.len()), ("sip:192.0.2.1:5070".to_owned(), 1));
+    assert!(!format!("{trunks:?}").contains("secret"), "a password is not shown");
+
+    let of = |line: &str| format!("[[trunks]]\nname = \"a\"\nhost = \"b\"\n{line}");
+    refused("[[trunks]]\nhost = \"b\"", "1:1: a trunk has no name");
+    refused("[[trunks]]\nname = \"a\"", "1:1: a trunk has no host");
+    refused("[trunks]\nname = \"a\"", "1:1: `trunks` is no array of tables; expected sections [[t");
+    refused(&of("hots = \"b\""), "4:1: unknown key `hots` in [[trunks]]; did you mean `host`?");
+    refused(&of("register = true"), "4:12: register = true needs accounts");
+    refused(&of("transport = \"ws\""), "4:13: transport: `ws` is unknown; expected one of: udp,");
+    refused(&of("host2 = 1\n[[trunks]]\nname = \"a\"\nhost = \"b\""), "4:1: unknown key `host2`");
+    refused(&of("[[trunks]]\nname = \"a\"\nhost = \"b\""), "5:8: the trunk `a` is repeated");
+    refused(&of("[[trunks.accounts]]\npassword = \"x\""), "4:1: an account has no user");
+    refused(&of("expires = \"5s\""), "4:11: expected a duration from 60s to 1day");
+    refused("[[trunks]]\nname = \"a b\"\nhost = \"b\"", "2:8: name: \"a b\" is no name of a trunk");
+    refused("[[trunks]]\nname = \"a\"\nhost = \"b:x\"", "3:8: host: \"b:x\" is no server");
+    let account = "[[trunks.accounts]]\nuser = \"1\"\npassword = \"x\"\npassword_file = \"/x\"";
+    refused(&of(account), "7:17: password and password_file are both set");
+    refused(&format!("state = \"stateless\"\n{}", of("")), "3:8: trunks need mode = \"proxy\"");
+    let problems = parse(&of("trusted = 1\nidentity = \"x\"\nprefix = \"a\"")).unwrap_err();
+    assert_eq!(problems.len(), 3, "all are found at once: {problems:?}");
+}

@@ -26,13 +26,14 @@ impl From<Named> for Counted {
 }
 
 impl Hub {
-    /// All counters: of the engine, of the program, of the B2BUA and of NG.
+    /// All counters: of the engine, of the program, of its user agents and of NG.
     pub(super) fn counters(&self) -> Vec<Counted> {
         let of_engine = self.engine.counters().into_iter().zip(Counters::descriptions());
         let of_engine = of_engine.map(|((name, count), help)| (name, *help, count));
         let own = self.own_counters().into_iter();
         let of_ng = self.ng.iter().flat_map(|ng| ng.counters());
-        let all = of_engine.chain(own).chain(self.b2bua.counters()).chain(of_ng);
+        let of_agents = self.b2bua.counters().into_iter().chain(self.trunks.counters());
+        let all = of_engine.chain(own).chain(of_agents).chain(of_ng);
         all.map(Counted::from).collect()
     }
 

@@ -3,12 +3,15 @@
 use super::hub::Hub;
 use super::local::{CarryOut, Engine, Local};
 use crate::admin::desk::Desk;
+use crate::admin::trunk::Trunk;
 use crate::admin::{CallEnded, Condition, Drained, Registration, Status, StepTiming};
 use crate::b2bua::B2buaSettings;
 use crate::call_lines::Call;
 use crate::domains::sip_uri;
 use crate::log;
 use crate::trace::Tracer;
+use crate::trunks::TrunkSettings;
+use numbers::Plan;
 use parking_lot::Mutex;
 use relay::{CallReport, Calls, Selection};
 use sip_server::config::{Config, Domain, Mode, State};
@@ -19,6 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{CallRecords, Error, Storage, User, Users};
+use trunk::TrunkConfig;
 
 /// The hub, the storage and the configuration.
 pub(crate) struct Running {
@@ -62,6 +66,17 @@ impl Running {
     /// Changes the limits of the B2BUA.
     pub(crate) fn limit_b2bua(&self, settings: B2buaSettings) {
         self.hub.b2bua.configure(settings);
+    }
+
+    /// Replaces the numbering plan. `domain` is the default one.
+    pub(crate) fn configure_numbers(&self, plan: Option<Plan>, domain: &str) {
+        self.hub.numbers.replace(plan, domain);
+    }
+
+    /// Replaces the trunks by those of `settings`, with their configurations `configs`.
+    pub(crate) fn configure_trunks(&self, settings: &[TrunkSettings], configs: Vec<TrunkConfig>) {
+        let mut local = self.local.lock();
+        self.hub.configure_trunks(&mut local, settings, configs);
     }
 
     /// The number of users in domains that are not served, by domain.
@@ -277,6 +292,11 @@ impl Desk for Running {
                 Path::B2bua(call) => Call::of_b2bua(id, &call, now),
             })
             .collect()
+    }
+
+    fn trunks(&self) -> Vec<Trunk> {
+        let now = self.hub.clock.now();
+        self.hub.trunks.reports(now).iter().map(|report| Trunk::new(report, now)).collect()
     }
 
     fn end_call(&self, id: &str) -> Result<CallEnded, String> {

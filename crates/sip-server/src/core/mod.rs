@@ -26,6 +26,7 @@ pub(crate) mod location;
 pub(crate) mod logins;
 pub(crate) mod next_hop;
 pub(crate) mod nonce;
+pub(crate) mod numbers;
 pub(crate) mod output;
 pub mod overload;
 pub(crate) mod payers;
@@ -41,4 +42,5 @@ pub(crate) mod timings;
 pub mod traffic;
 #[cfg(not(feature = "metrics"))]
 pub(crate) mod traffic;
+pub(crate) mod trunks;
 pub(crate) mod undo;

@@ -407,7 +407,7 @@ impl Connections {
         *table.of_transport(stream.ends.transport) -= 1;
         drop(table);
         self.set_of(connection).remove(&stream.socket);
-        failed.push(Failed::Connection(connection));
+        failed.push(Failed::Connection(Flow { connection: Some(connection), ..stream.flow() }));
         // Only after the removal: until then another thread could find the connection, and now it
         // opens another one.
         let (was_open, undelivered) = stream.close();
