@@ -30,6 +30,8 @@ pub(super) struct Section<'r, 'i> {
     /// The name of the table, empty for the top level.
     name: &'static str,
     table: &'r DeTable<'i>,
+    /// The range of the table in the file.
+    place: Range<usize>,
     known: Vec<&'static str>,
     /// True if all values so far were valid, so that they can be compared.
     good: bool,
@@ -53,6 +55,7 @@ impl<'i> Reader<'i> {
             reader: self,
             name: "",
             table: table.get_ref(),
+            place: 0..0,
             known: Vec::new(),
             good: true,
         });
@@ -111,10 +114,50 @@ impl<'r, 'i> Section<'r, 'i> {
             self.reader.problem(value.span().start, text);
             return;
         };
+        self.inside(name, table, value.span(), each);
+    }
+
+    /// Reads each table of the array `key`, if present. `name` is the name of its tables in
+    /// messages, such as `[trunks]`.
+    pub(super) fn tables(
+        &mut self,
+        key: &'static str,
+        name: &'static str,
+        mut each: impl FnMut(&mut Section<'_, 'i>),
+    ) {
+        self.known.push(key);
+        let Some(value) = self.table.get(key) else { return };
+        let tables = value.get_ref().as_array();
+        let tables = tables.and_then(|array| {
+            let table =
+                |value: &'r Spanned<DeValue<'i>>| Some((value.get_ref().as_table()?, value.span()));
+            array.iter().map(table).collect::<Option<Vec<_>>>()
+        });
+        let Some(tables) = tables else {
+            let text = format!("`{key}` is no array of tables; expected sections [{name}]");
+            self.reader.problem(value.span().start, text);
+            return;
+        };
+        for (table, place) in tables {
+            self.good &= self.inside(name, table, place, &mut each);
+        }
+    }
+
+    /// Reads `table` with `each`, and rejects the keys that it has not read. Returns true if all
+    /// values were valid.
+    fn inside(
+        &mut self,
+        name: &'static str,
+        table: &DeTable<'i>,
+        place: Range<usize>,
+        each: impl FnOnce(&mut Section<'_, 'i>),
+    ) -> bool {
         let mut section =
-            Section { reader: self.reader, name, table, known: Vec::new(), good: true };
+            Section { reader: self.reader, name, table, place, known: Vec::new(), good: true };
         each(&mut section);
+        let good = section.good;
         section.finish();
+        good
     }
 
     /// Sets `target` to the value of `key`, if present and accepted by `parse`.
@@ -163,6 +206,14 @@ impl<'r, 'i> Section<'r, 'i> {
         }
         if let Some(value) = keys.iter().find_map(|&key| self.table.get(key)) {
             self.reader.problem(value.span().start, text());
+        }
+    }
+
+    /// Adds a problem at the beginning of the table, unless `key` is present.
+    pub(super) fn require(&mut self, key: &'static str, text: &str) {
+        if self.table.get(key).is_none() {
+            self.good = false;
+            self.reader.problem(self.place.start, text.to_owned());
         }
     }
 

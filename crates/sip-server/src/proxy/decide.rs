@@ -10,12 +10,13 @@ use super::registered::{
     flow_now, gruu_targets, keep_as_many_as_may_be, registered_targets, targets_of,
 };
 use super::route::{Destination, Onward, Preprocessed};
+use super::services::{self, Stages};
 use super::tables::Tables;
 use super::target::{Target, Targets, join_flows, keep_scheme};
 use super::token::Identity;
 use super::via_branch::{Visit, loop_hash, visit};
 use crate::core::authentication::note_failure;
-use crate::core::config::{Mode, State};
+use crate::core::config::{Joining, Mode, State};
 use crate::core::event::Env;
 use crate::core::incoming::{Incoming, UNSECURED};
 use crate::core::next_hop::{NextHop, NoRoute};
@@ -23,6 +24,7 @@ use crate::core::overload::Share;
 use crate::core::settings::Trust;
 use crate::core::shared::Shared;
 use crate::core::timings::{Step, timed};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
@@ -57,6 +59,16 @@ pub(super) struct RequestRoute {
     pub(super) routes: Option<Vec<u8>>,
     /// True if the request may go to the B2BUA of the owner.
     pub(super) may_join: bool,
+    /// The stages of a call with call services. `targets` are those of the first one.
+    pub(super) stages: Option<Box<Stages>>,
+}
+
+/// The data on a request that its targets come with.
+struct Found {
+    /// See [`RequestRoute::answerer`].
+    answerer: Identity,
+    routes: Option<Vec<u8>>,
+    stages: Option<Box<Stages>>,
 }
 
 /// The option tags in Proxy-Require.
@@ -150,8 +162,12 @@ fn find_route<R: RawMutex>(
     let is_proven =
         authorization.proved().is_some() || pass.is_some_and(|pass| pass.payers.user.is_some());
     let refused = |refusal| Refused { refusal, is_proven };
-    let (answerer, routes) =
-        find_targets(shared, &asked, found, onward, &authorization, &mut targets, env)
+    let may_join = joining::may_join(incoming, found, is_by_edge, env);
+    let is_joined =
+        may_join && (found.replaces_joined || env.settings.config.joining == Joining::All);
+    let asked = (&asked, is_joined);
+    let Found { answerer, routes, stages } =
+        find_targets(shared, asked, found, onward, &authorization, &mut targets, env)
             .map_err(refused)?;
     let is_for_sips = is_sips(found.uri_bytes);
     if !targets.is_empty() {
@@ -174,25 +190,24 @@ fn find_route<R: RawMutex>(
         // each time it returns, without an end.
         targets.truncate(max_breadth(message) as usize);
     }
-    let may_join = joining::may_join(incoming, found, is_by_edge, env);
     if may_join {
         joining::divert(incoming, found, authorization.identity(env), &mut targets, env);
     }
-    Ok(RequestRoute { authorization, targets, answerer, routes, may_join })
+    Ok(RequestRoute { authorization, targets, answerer, routes, may_join, stages })
 }
 
 /// Finds the `targets` of a request that is authorized by `authorization`, unless the lookup of
-/// registered contacts has found them already. Returns the identity of the called user and the
-/// Route lines that replace the received ones.
+/// registered contacts has found them already. The request goes to the B2BUA first if it
+/// `is_joined`.
 fn find_targets<R: RawMutex>(
     shared: &Shared<R>,
-    asked: &Asked<'_, '_>,
+    (asked, is_joined): (&Asked<'_, '_>, bool),
     found: &Preprocessed<'_>,
     onward: Onward<'_>,
     authorization: &Authorization,
     targets: &mut Targets,
     env: &mut Env<'_>,
-) -> Result<(Identity, Option<Vec<u8>>), Refusal> {
+) -> Result<Found, Refusal> {
     let Asked { incoming, grant, .. } = *asked;
     let Incoming { head, flow, .. } = incoming;
     match onward {
@@ -228,6 +243,7 @@ fn find_targets<R: RawMutex>(
                     takes_digits: false,
                     detour: None,
                     flows: None,
+                    retargeted: None,
                 };
                 targets.push(match carrier {
                     Some(carrier) => target.first_on(carrier),
@@ -235,7 +251,7 @@ fn find_targets<R: RawMutex>(
                 });
             }
             let answerer = grant.map_or(Identity::NONE, |grant| grant.other_identity);
-            Ok((answerer, routes))
+            Ok(Found { answerer, routes, stages: None })
         }
         // This server keeps no event state for its users.
         Onward::User { .. } if head.method == Method::Publish => {
@@ -245,13 +261,18 @@ fn find_targets<R: RawMutex>(
             let name = env.settings.domain_name(domain);
             let user = shared.location.address_of_record(&user, name);
             let user = timed(env.stopwatch, Step::FindUser, || {
-                match gruu_targets(shared, found, targets, env) {
-                    Some(found) => found,
-                    None => targets_of(shared, &user, None, targets, env).map(|()| user),
+                if let Some(found) = gruu_targets(shared, found, targets, env) {
+                    return found.map(|user| (user, None));
+                }
+                match services::begin(shared, incoming, found, &user, is_joined, targets, env) {
+                    Some(stages) => stages.map(|stages| (user, stages)),
+                    None => targets_of(shared, &user, None, targets, env).map(|()| (user, None)),
                 }
             });
-            let user = user.map_err(|status| miss(shared, incoming, authorization, status, env))?;
-            Ok((Identity::new(&env.keys.token, user.as_bytes()), found.routes()))
+            let (user, stages) =
+                user.map_err(|status| miss(shared, incoming, authorization, status, env))?;
+            let answerer = Identity::new(&env.keys.token, user.as_bytes());
+            Ok(Found { answerer, routes: found.routes(), stages })
         }
     }
 }

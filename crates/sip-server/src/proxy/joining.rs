@@ -79,7 +79,12 @@ pub(super) fn divert(
         if offer.is_some_and(|offer| env.declined.has(offer, env.now)) {
             env.counters.declined_before.add();
             let detour = Detour { only: Some(only), changes_keys, instead_of: None };
-            let direct = core::mem::replace(target, to(detour, target.q));
+            let joined = Target {
+                uri: SmallVec::from_slice(target.called(found.uri_bytes)),
+                retargeted: target.retargeted.clone(),
+                ..to(detour, target.q)
+            };
+            let direct = core::mem::replace(target, joined);
             if let Some(detour) = &mut target.detour {
                 detour.instead_of = Some(Box::new(direct));
             }
@@ -180,6 +185,7 @@ fn target(uri: &[u8], flow: &Flow, detour: Detour, q: u16, env: &Env<'_>) -> Tar
         takes_digits: false,
         detour: Some(Box::new(detour)),
         flows: None,
+        retargeted: None,
     }
 }
 
@@ -196,7 +202,11 @@ pub(super) fn next_target(
     }
     let changes_keys = other_offer(request, env)?;
     let detour = Detour { only: Some(refused.chosen(env)), changes_keys, instead_of: None };
-    Some(target(request.request_uri()?, &plan.arrived_on, detour, refused.q, env))
+    let uri = refused.called(request.request_uri()?);
+    Some(Target {
+        retargeted: refused.retargeted.clone(),
+        ..target(uri, &plan.arrived_on, detour, refused.q, env)
+    })
 }
 
 /// True if the offer of the B2BUA for `request` has other SRTP keys, false if it has other codecs.
