@@ -30,8 +30,9 @@ mod server;
 mod worker;
 
 pub use crate::core::call_record::{
-    CallRecord, LOST_REASON, Party, Unreached, caller_call_id, trunk_of,
+    CallRecord, LOST_REASON, Party, Retargeting, Unreached, caller_call_id, trunk_of,
 };
+pub use crate::core::call_services::{CallServices, Group, Strategy};
 pub use crate::core::config::Config;
 pub use crate::core::flow::{Connection, Flow};
 pub use crate::core::joined_calls::JoinedCalls;

@@ -1,5 +1,7 @@
 //! The state that all threads share.
 
+#[cfg(feature = "office")]
+use crate::core::call_services::CallServices;
 use crate::core::config::{Config, Network};
 use crate::core::counters::Counters;
 use crate::core::declined::Declined;
@@ -158,8 +160,17 @@ impl<R: RawMutex> Server<R> {
         self.shared.location.add_user(address_of_record, logins.into(), out);
     }
 
+    /// Sets the call services of the user `name@domain`. They stay until they are set again or the
+    /// user is removed.
+    #[cfg(feature = "office")]
+    pub fn set_call_services(&self, address_of_record: &[u8], services: CallServices) {
+        self.shared.services.set(address_of_record, services);
+    }
+
     /// Removes a user with all bindings. Returns false if there is no such user.
     pub fn remove_user(&self, address_of_record: &[u8], out: &mut Output) -> bool {
+        #[cfg(feature = "office")]
+        self.shared.services.set(address_of_record, CallServices::default());
         self.shared.location.remove_user(address_of_record, out)
     }
 

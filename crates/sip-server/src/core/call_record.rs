@@ -10,6 +10,9 @@ pub(crate) const INTERNAL: &str = "internal flow ";
 
 /// The character between that and the name of the trunk of the call.
 pub(crate) const TRUNK: char = '\n';
+/// The label of a called end to which call services have led the call. The reason and the user
+/// follow it.
+pub(crate) const RETARGETED: &str = "retargeted ";
 
 /// The Reason of a BYE of the owner's B2BUA to an end that does not answer its check. The B2BUA
 /// does not pass this Reason from one leg to the other.
@@ -79,6 +82,27 @@ pub struct CallRecord {
     pub reason: Option<Box<[u8]>>,
     /// Set if the call was refused before it reached a phone. It was not relayed then.
     pub unreached: Option<Unreached>,
+    /// Set if call services have led the call to another user than the called one.
+    pub retargeted: Option<Retargeting>,
+}
+
+/// The last retargeting of a call by call services.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Retargeting {
+    /// The reason of the last forward, such as `busy` or `no-answer`; `group` without one.
+    pub reason: Box<str>,
+    /// The user that was called last, `name@domain`.
+    pub user: Box<str>,
+}
+
+impl Retargeting {
+    /// That of the called end in `report`.
+    fn of(report: &CallReport) -> Option<Self> {
+        let label = report.ends[1].label.as_deref()?.strip_prefix(RETARGETED)?;
+        let (reason, user) = label.split_once(' ')?;
+        Some(Self { reason: reason.into(), user: user.into() })
+    }
 }
 
 impl Unreached {
@@ -106,6 +130,7 @@ impl CallRecord {
             ringing: report.ringing.map(at),
             answered: report.answered.map(at),
             ended: time_of_day(now.as_micros()),
+            retargeted: Retargeting::of(&report),
             report,
             ended_by,
             response: None,

@@ -1,5 +1,6 @@
 //! The configuration of the engine, with all defaults and limits.
 
+use crate::core::call_services::Group;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -297,6 +298,8 @@ pub struct Config {
     /// The calls that go through the owner's B2BUA. It serves calls of [`Mode::Proxy`] and
     /// [`State::Stateful`] with `record_route` only.
     pub joining: Joining,
+    /// The groups of users. They are called in [`Mode::Proxy`] and [`State::Stateful`] only.
+    pub groups: Vec<Group>,
     /// The limits on memory and work.
     pub limits: Limits,
 }
@@ -406,6 +409,7 @@ impl Default for Config {
             media_keys: MediaKeys::Converted,
             transcode: Vec::new(),
             joining: Joining::Off,
+            groups: Vec::new(),
             limits: Limits::default(),
         }
     }

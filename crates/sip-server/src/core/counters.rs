@@ -147,6 +147,14 @@ counters! {
     /// Calls that went through the owner's B2BUA at once, since their callee had refused such an
     /// offer of their caller before.
     declined_before = "b2bua-at-once";
+    /// Calls that a forward of a user or a group, or a redirecting phone, has led on.
+    forwards = "forwards";
+    /// Forwards that were not followed, since the call had been there before.
+    forward_loops = "forward-loops";
+    /// Forwards and members of groups that were not followed because of the limit for a call.
+    forward_limit = "forward-limit";
+    /// Calls that do not disturb has kept from the phones of a user.
+    do_not_disturb = "do-not-disturb";
     /// Session descriptions that the media relay refused.
     relay_refused = "relay-refused";
     /// DNS lookups requested.

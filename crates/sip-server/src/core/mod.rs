@@ -7,6 +7,7 @@ pub(crate) mod authentication;
 pub(crate) mod bans;
 pub(crate) mod binding;
 pub(crate) mod call_record;
+pub(crate) mod call_services;
 pub mod config;
 pub mod counters;
 pub(crate) mod declined;
@@ -32,6 +33,8 @@ pub mod overload;
 pub(crate) mod payers;
 pub(crate) mod rates;
 pub(crate) mod reach;
+#[cfg(feature = "office")]
+pub(crate) mod service_table;
 pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod source;

@@ -4,7 +4,7 @@ use crate::core::call_record::CallRecord;
 use crate::core::flow::{Flow, is_sendable};
 use crate::core::payers::Payers;
 use crate::core::source::Source;
-use crate::core::ticket::Ticket;
+use crate::core::ticket::{Handle, Ticket};
 use crate::core::undo::Undo;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -204,6 +204,9 @@ pub struct Output {
     pub events: Vec<Event>,
     /// The data to revert the REGISTERs in [`Output::journal`] if it cannot be stored.
     pub(crate) undo: Vec<Undo>,
+    /// The requests in progress with an ended stage of call services. The worker leads them on
+    /// before it returns.
+    pub(crate) ended_stages: Vec<Handle>,
 }
 
 impl Output {

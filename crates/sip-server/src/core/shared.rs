@@ -9,6 +9,8 @@ use crate::core::known_sources::KnownSources;
 use crate::core::location::LocationService;
 use crate::core::nonce::Nonces;
 use crate::core::rates::Rates;
+#[cfg(feature = "office")]
+use crate::core::service_table::ServiceTable;
 use core::sync::atomic::AtomicBool;
 use lock_api::RawMutex;
 use sip::SipUri;
@@ -25,6 +27,8 @@ pub(crate) struct Shared<R: RawMutex> {
     pub(crate) flow_rates: Rates,
     /// Rates of authenticated users.
     pub(crate) user_rates: Rates,
+    #[cfg(feature = "office")]
+    pub(crate) services: ServiceTable<R>,
 }
 
 impl<R: RawMutex> Shared<R> {
@@ -39,6 +43,8 @@ impl<R: RawMutex> Shared<R> {
             known_sources: KnownSources::new(key("known-sources")),
             flow_rates: Rates::new(key("flow-rates")),
             user_rates: Rates::new(key("user-rates")),
+            #[cfg(feature = "office")]
+            services: ServiceTable::new(),
         }
     }
 

@@ -11,12 +11,13 @@ use super::registered::{
     flow_now, gruu_targets, keep_as_many_as_may_be, registered_targets, targets_of,
 };
 use super::route::{Destination, Onward, Preprocessed};
+use super::services::{self, Stages};
 use super::tables::Tables;
 use super::target::{Target, Targets, join_flows, keep_scheme};
 use super::token::Identity;
 use super::via_branch::{Visit, loop_hash, visit};
 use crate::core::authentication::note_failure;
-use crate::core::config::{Mode, State};
+use crate::core::config::{Joining, Mode, State};
 use crate::core::event::Env;
 use crate::core::incoming::{Incoming, UNSECURED};
 use crate::core::next_hop::{NextHop, NoRoute};
@@ -61,6 +62,16 @@ pub(super) struct RequestRoute {
     pub(super) may_join: bool,
     /// The request URI for the B2BUA, if it is that of a user that the numbers of the owner name.
     pub(super) named: Option<Box<[u8]>>,
+    /// The stages of a call with call services. `targets` are those of the first one.
+    pub(super) stages: Option<Box<Stages>>,
+}
+
+/// The data on a request that its targets come with.
+struct Found {
+    /// See [`RequestRoute::answerer`].
+    answerer: Identity,
+    routes: Option<Vec<u8>>,
+    stages: Option<Box<Stages>>,
 }
 
 /// The option tags in Proxy-Require.
@@ -172,13 +183,17 @@ fn find_route<R: RawMutex>(
     if is_on_trunk && !joining::can_join(incoming, found, is_by_edge, env) {
         return Err(refused(Refusal::Status(Status::SERVER_INTERNAL_ERROR.into())));
     }
-    let (answerer, routes) = if attempts.is_empty() {
-        find_targets(shared, &asked, found, onward, &authorization, &mut targets, env)
+    let may_join = !is_on_trunk && joining::may_join(incoming, found, is_by_edge, env);
+    let is_joined = trunk.is_some()
+        || (may_join && (found.replaces_joined || env.settings.config.joining == Joining::All));
+    let Found { answerer, routes, stages } = if attempts.is_empty() {
+        let asked = (&asked, is_joined);
+        find_targets(shared, asked, found, onward, &authorization, &mut targets, env)
             .map_err(refused)?
     } else {
         targets.clear();
         targets.push(joining::target_of_trunks(found, flow, attempts, env));
-        (Identity::NONE, found.routes())
+        Found { answerer: Identity::NONE, routes: found.routes(), stages: None }
     };
     let is_for_sips = is_sips(found.uri_bytes);
     if !targets.is_empty() {
@@ -208,26 +223,25 @@ fn find_route<R: RawMutex>(
         targets.clear();
         targets.push(joining::target_from_trunk(uri, flow, trunk, env));
     }
-    let may_join = !is_on_trunk && joining::may_join(incoming, found, is_by_edge, env);
     if may_join {
         let sender = authorization.identity(env);
         joining::divert(incoming, (found, uri), sender, &mut targets, env);
     }
-    Ok(RequestRoute { authorization, targets, answerer, routes, may_join, named })
+    Ok(RequestRoute { authorization, targets, answerer, routes, may_join, named, stages })
 }
 
 /// Finds the `targets` of a request that is authorized by `authorization`, unless the lookup of
-/// registered contacts has found them already. Returns the identity of the called user and the
-/// Route lines that replace the received ones.
+/// registered contacts has found them already. The request goes to the B2BUA first if it
+/// `is_joined`.
 fn find_targets<R: RawMutex>(
     shared: &Shared<R>,
-    asked: &Asked<'_, '_>,
+    (asked, is_joined): (&Asked<'_, '_>, bool),
     found: &Preprocessed<'_>,
     onward: Onward<'_>,
     authorization: &Authorization,
     targets: &mut Targets,
     env: &mut Env<'_>,
-) -> Result<(Identity, Option<Vec<u8>>), Refusal> {
+) -> Result<Found, Refusal> {
     let Asked { incoming, grant, .. } = *asked;
     let Incoming { head, flow, .. } = incoming;
     match onward {
@@ -263,6 +277,7 @@ fn find_targets<R: RawMutex>(
                     takes_digits: false,
                     detour: None,
                     flows: None,
+                    retargeted: None,
                 };
                 targets.push(match carrier {
                     Some(carrier) => target.first_on(carrier),
@@ -270,7 +285,7 @@ fn find_targets<R: RawMutex>(
                 });
             }
             let answerer = grant.map_or(Identity::NONE, |grant| grant.other_identity);
-            Ok((answerer, routes))
+            Ok(Found { answerer, routes, stages: None })
         }
         // This server keeps no event state for its users.
         Onward::User { .. } if head.method == Method::Publish => {
@@ -280,13 +295,18 @@ fn find_targets<R: RawMutex>(
             let name = env.settings.domain_name(domain);
             let user = shared.location.address_of_record(&user, name);
             let user = timed(env.stopwatch, Step::FindUser, || {
-                match gruu_targets(shared, found, targets, env) {
-                    Some(found) => found,
-                    None => targets_of(shared, &user, None, targets, env).map(|()| user),
+                if let Some(found) = gruu_targets(shared, found, targets, env) {
+                    return found.map(|user| (user, None));
+                }
+                match services::begin(shared, incoming, found, &user, is_joined, targets, env) {
+                    Some(stages) => stages.map(|stages| (user, stages)),
+                    None => targets_of(shared, &user, None, targets, env).map(|()| (user, None)),
                 }
             });
-            let user = user.map_err(|status| miss(shared, incoming, authorization, status, env))?;
-            Ok((Identity::new(&env.keys.token, user.as_bytes()), found.routes()))
+            let (user, stages) =
+                user.map_err(|status| miss(shared, incoming, authorization, status, env))?;
+            let answerer = Identity::new(&env.keys.token, user.as_bytes());
+            Ok(Found { answerer, routes: found.routes(), stages })
         }
     }
 }

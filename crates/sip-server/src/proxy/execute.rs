@@ -107,7 +107,7 @@ fn plan(
     env: &Env<'_>,
 ) -> (Plan, Targets) {
     let Incoming { message, head, flow, .. } = incoming;
-    let RequestRoute { authorization, targets, answerer, routes, may_join, named } = route;
+    let RequestRoute { authorization, targets, answerer, routes, may_join, named, .. } = route;
     let starts_dialog = match head.method {
         Method::Invite | Method::Refer => head.to.tag().is_none(),
         // The first of these to arrive creates the dialog, and this server does not always know
@@ -142,7 +142,7 @@ fn forward<R: RawMutex>(
     tables: &Tables<R>,
     incoming: &Incoming<'_, '_>,
     found: &Preprocessed<'_>,
-    route: RequestRoute,
+    mut route: RequestRoute,
     env: &mut Env<'_>,
 ) {
     let Incoming { message, head, flow, trust, account, .. } = incoming;
@@ -163,6 +163,7 @@ fn forward<R: RawMutex>(
             tables.transactions.payers(Some(account), route.authorization.proved())
         }
     };
+    let stages = route.stages.take();
     let (plan, targets) = plan(incoming, found, route, payers, env);
     let Some(key) = incoming.key.filter(|_| head.method != Method::Ack) else {
         return forward_statelessly(tables, incoming, &plan, &targets, env);
@@ -171,7 +172,7 @@ fn forward<R: RawMutex>(
     let bytes = 2 * message.as_bytes().len() + Context::STATE;
     let (sent_before, is_proven) = (env.out.transmits.len(), payers.user.is_some());
     let started = tables.transactions.insert(key, payers, bytes, env, |handle, env| {
-        Context::start(handle, message, &Said::of(head), plan, targets, env)
+        Context::start(handle, message, &Said::of(head), plan, (targets, stages), env)
     });
     match started {
         Ok(()) => return,

@@ -2,6 +2,7 @@
 //! proxy adds (RFC 3261 sections 16.6 and 16.7).
 
 use super::record_route::{RecordRoute, address_in};
+use super::services::Retargeted;
 use super::via_branch::ViaBranch;
 use crate::core::flow::Flow;
 use crate::core::lines::{write_address, write_line, write_number_line};
@@ -33,6 +34,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) max_breadth: Option<u32>,
     /// The new body. `None` leaves it unchanged.
     pub(crate) body: Option<&'a [u8]>,
+    /// The way to the target, if call services have led the call to it.
+    pub(crate) retargeted: Option<&'a Retargeted>,
 }
 
 /// The handling of the header fields that name the sender of a request or change how the phone
@@ -110,6 +113,10 @@ impl Changes<'_> {
             |field, out| self.rewrite(field, request, max_forwards, out),
             out,
         );
+        if let Some(retargeted) = self.retargeted {
+            let is_kept = *self.sender_fields != SenderFields::Removed;
+            retargeted.write_history(request, is_kept, out);
+        }
         write_end(request, self.body, out);
     }
 
@@ -133,6 +140,9 @@ impl Changes<'_> {
             out.extend_from_slice(b"P-Asserted-Identity: <");
             out.extend_from_slice(proved);
             out.extend_from_slice(b">\r\n");
+        }
+        if let Some(retargeted) = self.retargeted {
+            retargeted.write_diversions(out);
         }
     }
 
@@ -367,6 +377,7 @@ mod tests {
             sender_fields: &SenderFields::Kept,
             max_breadth: Some(30),
             body: None,
+            retargeted: None,
         };
         let mut out = Vec::new();
         changes.write(&Message::parse(INVITE).unwrap(), Some(70), &mut out);

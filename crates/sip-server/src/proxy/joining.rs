@@ -110,7 +110,12 @@ pub(super) fn divert(
         if offer.is_some_and(|offer| env.declined.has(offer, env.now)) {
             env.counters.declined_before.add();
             let detour = Detour { only: Some(only), changes_keys, ..Detour::default() };
-            let direct = core::mem::replace(target, to(detour, target.q));
+            let joined = Target {
+                uri: SmallVec::from_slice(target.called(uri)),
+                retargeted: target.retargeted.clone(),
+                ..to(detour, target.q)
+            };
+            let direct = core::mem::replace(target, joined);
             if let Some(detour) = &mut target.detour {
                 detour.instead_of = Some(Box::new(direct));
             }
@@ -211,6 +216,7 @@ fn target(uri: &[u8], flow: &Flow, detour: Detour, q: u16, env: &Env<'_>) -> Tar
         takes_digits: false,
         detour: Some(Box::new(detour)),
         flows: None,
+        retargeted: None,
     }
 }
 
@@ -226,10 +232,13 @@ pub(super) fn next_target(
         return None;
     }
     let changes_keys = other_offer(request, env)?;
-    let only = Some(refused.chosen(env));
-    let detour = Detour { only, changes_keys, ..Detour::default() };
+    let detour =
+        Detour { only: Some(refused.chosen(env)), changes_keys, ..Detour::default() };
     let uri = plan.named.as_deref().or_else(|| request.request_uri())?;
-    Some(target(uri, &plan.arrived_on, detour, refused.q, env))
+    Some(Target {
+        retargeted: refused.retargeted.clone(),
+        ..target(refused.called(uri), &plan.arrived_on, detour, refused.q, env)
+    })
 }
 
 /// True if the offer of the B2BUA for `request` has other SRTP keys, false if it has other codecs.

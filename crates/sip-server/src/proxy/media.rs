@@ -72,6 +72,8 @@ pub(super) fn body_of_request(
         end(to, keying, is_proven[1], &permits[1], env),
     ];
     ends[0].label = label.as_deref();
+    let way = target.retargeted.as_ref().filter(|_| is_first).map(|it| it.label());
+    ends[1].label = way.as_deref();
     // The B2BUA passes digits. It takes those of its callee for the caller.
     ends[0].takes_digits = match from.is_internal() {
         true => is_first && target.takes_digits,

@@ -25,6 +25,7 @@ mod refusal;
 mod registered;
 mod route;
 mod search;
+mod services;
 mod stateless;
 mod stuck;
 mod tables;
@@ -37,6 +38,7 @@ mod way_back;
 
 pub(crate) use hangup::Hangup;
 pub(crate) use route::{Preprocessed, has_token, is_served, preprocess};
+pub(crate) use services::continue_calls;
 pub(crate) use tables::Tables;
 
 use crate::core::event::Env;

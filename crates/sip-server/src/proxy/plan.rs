@@ -103,6 +103,7 @@ pub(crate) fn write_request(
             sender_fields: &plan.sender_fields,
             max_breadth: Some(breadth),
             body: body.as_deref(),
+            retargeted: target.retargeted.as_deref(),
         };
         changes.write(request, plan.max_forwards, bytes);
     });

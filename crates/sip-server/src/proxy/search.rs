@@ -3,12 +3,14 @@
 
 use super::ending::Failing;
 use super::plan::Plan;
+use super::services::Stages;
 use super::target::{Target, Targets, sort};
 use crate::core::event::{Env, MOST_UNASKED};
 use crate::core::flow::Flow;
 use crate::core::output::Location;
 use crate::core::settings::Settings;
 use crate::core::source::Source;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::{HeaderName, Instant, Message, Status};
@@ -41,6 +43,8 @@ pub(super) struct Search {
     pub(super) is_full: bool,
     /// The end of the relayed call that the request begins.
     pub(super) failing: Failing,
+    /// The stages of a call with call services.
+    pub(super) stages: Option<Box<Stages>>,
 }
 
 /// The destination of a branch.
@@ -56,14 +60,12 @@ pub(super) struct Aim {
 }
 
 impl Search {
-    pub(super) fn new(plan: Plan, mut targets: Targets, began: Instant) -> Self {
-        targets.reverse();
-        sort(&mut targets);
+    pub(super) fn new(plan: Plan, targets: Targets, began: Instant) -> Self {
         Self {
             plan,
             began,
             request: Vec::new(),
-            waiting: targets,
+            waiting: in_order(targets),
             spent: SmallVec::new(),
             aims: SmallVec::new(),
             best: None,
@@ -71,6 +73,7 @@ impl Search {
             is_full: false,
             was_stripped: false,
             failing: Failing::default(),
+            stages: None,
         }
     }
 
@@ -78,10 +81,12 @@ impl Search {
     pub(super) fn bytes(&self) -> usize {
         let targets = self.waiting.iter().chain(self.aims.iter().map(|aim| &aim.target));
         let best = self.best.as_ref().map_or(0, |(_, response)| response.capacity());
+        let stages = self.stages.as_ref().map_or(0, |stages| stages.bytes());
         size_of::<Self>()
             + self.request.capacity()
             + self.challenges.capacity()
             + best
+            + stages
             + targets.map(Target::bytes).sum::<usize>()
     }
 
@@ -149,9 +154,16 @@ impl Search {
     }
 }
 
+/// Returns `targets`, the best one first, in the order of [`Search::waiting`].
+pub(super) fn in_order(mut targets: Targets) -> Targets {
+    targets.reverse();
+    sort(&mut targets);
+    targets
+}
+
 /// True if the status `one` is better than `other` (RFC 3261 section 16.7 step 6): a 6xx first,
 /// else the lowest class. Within 4xx the codes that ask for a changed request come first.
-fn is_better(one: u16, other: u16) -> bool {
+pub(super) fn is_better(one: u16, other: u16) -> bool {
     fn rank(status: u16) -> (u16, u16) {
         // A 430 says only that one flow has failed.
         let class = if status == 430 { 5 } else { status / 100 };

@@ -1,6 +1,7 @@
 //! The targets of a request (RFC 3261 section 16.5).
 
 use super::pass::Chosen;
+use super::services::Retargeted;
 use crate::core::binding::Binding;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
@@ -10,6 +11,7 @@ use crate::core::reach::Scope;
 use crate::core::settings::{DomainIndex, Settings};
 use crate::core::trunks::TrunkId;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use memchr::memchr;
 use relay::Keying;
@@ -41,6 +43,8 @@ pub(crate) struct Target {
     pub(crate) detour: Option<Box<Detour>>,
     /// Set if this is one of the flows to a phone.
     pub(crate) flows: Option<Box<Flows>>,
+    /// Set if call services have led the call to the user of the target.
+    pub(crate) retargeted: Option<Arc<Retargeted>>,
 }
 
 /// The call that the owner's B2BUA makes for the request.
@@ -118,6 +122,7 @@ impl Target {
             keying: None,
             takes_digits: false,
             detour: None,
+            retargeted: None,
             flows: binding
                 .phone_of_flow()
                 .map(|phone| Box::new(Flows { user: 0, phone: phone.into(), further: Vec::new() })),
@@ -143,6 +148,19 @@ impl Target {
         Some(next)
     }
 
+    /// The URI of the user whose phone this is, for a request to `uri`.
+    pub(super) fn called<'u>(&'u self, uri: &'u [u8]) -> &'u [u8] {
+        self.retargeted.as_ref().map_or(uri, |it| it.uri())
+    }
+
+    /// True if both are phones of the same user.
+    pub(super) fn is_of_user_of(&self, other: &Self) -> bool {
+        match (&self.retargeted, &other.retargeted) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+
     /// The hash by which a pass names the target.
     pub(super) fn chosen(&self, env: &Env<'_>) -> Chosen {
         Chosen::new(&env.keys.pass, &self.uri, &self.next_hop)
@@ -159,7 +177,9 @@ impl Target {
             let attempts = detour.attempts.iter().map(attempt_bytes).sum::<usize>();
             size_of::<Detour>() + attempts + direct.map_or(0, |direct| direct.bytes())
         });
-        size_of::<Self>() + self.uri.len() + self.path.len() + flows + detour
+        let retargeted =
+            self.retargeted.as_ref().map_or(0, |it| size_of::<Retargeted>() + it.bytes());
+        size_of::<Self>() + self.uri.len() + self.path.len() + flows + detour + retargeted
     }
 
     /// The request URI to forward with. A contact may contain header fields, a request URI may not

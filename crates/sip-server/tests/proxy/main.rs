@@ -8,4 +8,6 @@ mod fork;
 mod limits;
 mod locate;
 mod retransmit;
+mod services;
+mod services_random;
 mod stateless;

@@ -206,7 +206,7 @@ impl Context {
     /// Opens a branch to the B2BUA of the owner, for a target that has refused the session
     /// description. Returns false if nothing was opened.
     pub(super) fn join(&mut self, index: u8, env: &mut Env<'_>) -> bool {
-        if self.is_closing || self.kind != TransactionKind::Invite {
+        if self.is_closing || self.is_withdrawn(index) || self.kind != TransactionKind::Invite {
             return false;
         }
         let opened = self.with_search(|context, search, request| {
@@ -225,12 +225,13 @@ impl Context {
     /// Opens a branch to the target that a branch to the B2BUA of the owner was tried in place of.
     /// Returns false if nothing was opened.
     pub(super) fn go_direct(&mut self, index: u8, env: &mut Env<'_>) -> bool {
+        let is_withdrawn = self.is_withdrawn(index);
         let opened = self.with_search(|context, search, request| {
             let Some(aim) = search.aims.get_mut(usize::from(index)) else { return false };
             let direct = joining::direct_target(request, &mut aim.target, &search.plan, env);
             let (Some(direct), breadth) = (direct, aim.breadth) else { return false };
             let count = context.branches.len();
-            if !context.is_closing {
+            if !context.is_closing && !is_withdrawn {
                 context.open(search, direct, breadth, request, env);
             }
             context.branches.len() > count
@@ -252,7 +253,8 @@ impl Context {
     /// keys. Returns false if nothing was opened.
     pub(super) fn change_keys(&mut self, index: u8, env: &mut Env<'_>) -> bool {
         let is_joined = env.settings.has_b2bua() || self.back.flow().is_internal();
-        if self.is_closing || self.kind != TransactionKind::Invite || is_joined {
+        let is_closing = self.is_closing || self.is_withdrawn(index);
+        if is_closing || self.kind != TransactionKind::Invite || is_joined {
             return false;
         }
         let tried = self.with_search(|context, search, request| {
@@ -279,7 +281,7 @@ impl Context {
     /// Opens a new branch to the next place for the target of a failed branch, or to the next flow
     /// to the same phone if `changes_flow`. Returns false if nothing was opened.
     pub(super) fn fail_over(&mut self, index: u8, changes_flow: bool, env: &mut Env<'_>) -> bool {
-        if self.is_closing {
+        if self.is_closing || self.is_withdrawn(index) {
             return false;
         }
         let tried = self.with_search(|context, search, request| {

@@ -30,10 +30,13 @@ impl Context {
 
     /// If every branch has ended, tries the next targets or answers with the best response.
     pub(super) fn conclude(&mut self, env: &mut Env<'_>) {
-        while !self.has_final() && self.branches.iter().all(Fork::has_ended) {
+        while !self.has_final() && self.stage_has_ended() {
             let Some(search) = &self.search else { return };
             if search.waiting.is_empty() || self.is_closing {
-                self.answer_best(env);
+                // A phone of an earlier stage may answer before its CANCEL arrives.
+                if !self.leads_on(env) && self.branches.iter().all(Fork::has_ended) {
+                    self.answer_best(env);
+                }
                 break;
             }
             let open = |context: &mut Self, search: &mut Search, request: &Message<'_>| {

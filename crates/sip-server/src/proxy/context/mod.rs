@@ -5,11 +5,13 @@ mod branches;
 mod conclusion;
 mod relayed;
 mod responses;
+mod stages;
 
 use super::fork::{Fork, ForkState, reason_line, reason_lines};
 use super::forward::SenderFields;
 use super::plan::Plan;
 use super::search::{Aim, Search};
+use super::services::Stages;
 use super::target::Targets;
 use super::via_branch::Said;
 use super::way_back::WayBack;
@@ -55,13 +57,14 @@ impl Context {
     pub(crate) const STATE: usize = size_of::<Self>() + size_of::<Search>() + 1024;
 
     /// Creates the context of `request`, which has the fields `said`, and sends the request to the
-    /// best of `targets`.
+    /// best of `targets`, which are those of the first of the `stages` of a call with call
+    /// services.
     pub(crate) fn start(
         handle: Handle,
         request: &Message<'_>,
         said: &Said<'_>,
         plan: Plan,
-        targets: Targets,
+        (targets, stages): (Targets, Option<Box<Stages>>),
         env: &mut Env<'_>,
     ) -> Self {
         let kind = match request.method() {
@@ -93,6 +96,8 @@ impl Context {
             context.back.respond(request, plan.arrived_on.remote, Status::TRYING, env);
         }
         let mut search = Box::new(Search::new(plan, targets, env.now));
+        search.stages = stages;
+        context.announce(&mut search, request, env);
         context.open_next(&mut search, request, env);
         search.request.extend_from_slice(request.as_bytes());
         context.search = Some(search);
@@ -116,7 +121,7 @@ impl Context {
     /// The time at which [`Context::on_timer`] must be called.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         let timers = self.branches.iter().filter_map(|fork| fork.next_timer());
-        timers.chain(self.back.server.next_timer()).min()
+        timers.chain(self.back.server.next_timer()).chain(self.end_of_stage()).min()
     }
 
     /// Handles a retransmission of the request of `length` bytes.
@@ -209,7 +214,7 @@ impl Context {
                 // The owner no longer has the B2BUA of the dialog.
                 self.fail(Status::CALL_DOES_NOT_EXIST);
             } else if !self.fail_over(index, true, env) {
-                self.fail_delivery();
+                self.fail_delivery(index);
             }
         }
         self.conclude(env);
@@ -265,15 +270,18 @@ impl Context {
                 (fork.state, fork.timer_c) = (ForkState::Over, None);
                 env.counters.lost_branches.add();
                 if !self.fail_over(index as u8, true, env) {
-                    self.fail_delivery();
+                    self.fail_delivery(index as u8);
                 }
             }
         }
         self.conclude(env);
     }
 
-    /// Records that a branch has failed because its flow has failed.
-    fn fail_delivery(&mut self) {
+    /// Records that branch `index` has failed because its flow has failed.
+    fn fail_delivery(&mut self, index: u8) {
+        if self.is_withdrawn(index) {
+            return;
+        }
         let is_by_edge = self.search.as_ref().is_some_and(|it| it.plan.is_by_edge);
         self.fail(match is_by_edge {
             true => Status::FLOW_FAILED,
@@ -303,14 +311,19 @@ impl Context {
                 fork.timer_c = None;
                 // RFC 3261 section 16.8: the 487 that follows ends the branch.
                 fork.request_cancel(&reason_line(Status::REQUEST_TIMEOUT), env);
+                if let Some(search) = search.as_mut().filter(|search| search.stages.is_some()) {
+                    search.fail(Status::REQUEST_TIMEOUT);
+                }
             }
             if timed_out {
                 env.counters.timeouts.add();
-                if !self.fail_over_elsewhere(index as u8, true, env) {
+                let goes_on = self.fail_over_elsewhere(index as u8, true, env);
+                if !goes_on && !self.is_withdrawn(index as u8) {
                     self.fail(Status::REQUEST_TIMEOUT);
                 }
             }
         }
+        self.end_stage_in_time(env);
         self.conclude(env);
     }
 

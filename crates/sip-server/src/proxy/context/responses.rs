@@ -164,7 +164,11 @@ impl Context {
             }
             _ => false,
         };
-        if has_failed_over {
+        // The phones of an ended stage do not decide about the next one.
+        if has_failed_over || self.is_withdrawn(index) {
+            return ResponseOutcome::Accepted;
+        }
+        if matches!(status, 301 | 302) && self.deflect(index, answer.message, env) {
             return ResponseOutcome::Accepted;
         }
         if status == 430 && self.aim(index).is_some_and(|aim| aim.target.flows.is_some()) {
@@ -180,7 +184,7 @@ impl Context {
             search.remember(status, answer.message, env.settings.distrusts(&from.there));
         }
         if status >= 600 {
-            self.close_others(Some(index), &reason_line(Status(status)), env);
+            self.close_after_rejection(index, &reason_line(Status(status)), env);
         }
         ResponseOutcome::Accepted
     }

@@ -1,0 +1,177 @@
+//! The stages of a call with call services: the phones of one user or group after the other. A call
+//! without them has one stage.
+
+use super::super::fork::{Cancel, Fork, reason_line};
+use super::super::search::Search;
+#[cfg(feature = "office")]
+use super::super::search::in_order;
+use super::super::services::Stages;
+#[cfg(feature = "office")]
+use super::super::services::{Itinerary, Stage};
+use super::Context;
+use crate::core::event::Env;
+use alloc::boxed::Box;
+use sip::transaction::TransactionKind;
+use sip::{Instant, Message, Status};
+
+/// The provisional response to the caller of a forwarded call (RFC 3261 section 21.1.3).
+const FORWARDED: Status = Status(181);
+
+impl Context {
+    fn stages(&self) -> Option<&Stages> {
+        self.search.as_ref()?.stages.as_deref()
+    }
+
+    /// True if all branches of the present stage have ended, and no next one begins.
+    pub(super) fn stage_has_ended(&self) -> bool {
+        let stages = self.stages();
+        let first = stages.map_or(0, Stages::first_branch);
+        stages.is_none_or(|stages| !stages.is_looking_up())
+            && self.branches.iter().skip(first).all(Fork::has_ended)
+    }
+
+    /// The time at which the present stage ends.
+    pub(super) fn end_of_stage(&self) -> Option<Instant> {
+        self.stages()?.until()
+    }
+
+    /// True if a branch of a call with stages is cancelled, and the call goes on without it.
+    pub(super) fn is_withdrawn(&self, index: u8) -> bool {
+        let fork = self.branches.get(usize::from(index));
+        self.stages().is_some()
+            && !self.is_cancelled
+            && fork.is_some_and(|fork| !matches!(fork.cancel, Cancel::No))
+    }
+
+    /// Ends the present stage after the end of all its branches. Returns true if the call goes on:
+    /// the next users are looked up before the worker returns.
+    pub(super) fn leads_on(&mut self, env: &mut Env<'_>) -> bool {
+        if self.is_cancelled {
+            return false;
+        }
+        let Some(search) = &mut self.search else { return false };
+        let Some(stages) = &mut search.stages else { return false };
+        if stages.end(search.best.take(), env.counters) {
+            env.out.ended_stages.push(self.handle);
+            return true;
+        }
+        search.best = stages.take_best();
+        false
+    }
+
+    /// Ends the present stage if its time is over.
+    pub(super) fn end_stage_in_time(&mut self, env: &mut Env<'_>) {
+        if self.has_final() || self.end_of_stage().is_none_or(|until| until > env.now) {
+            return;
+        }
+        self.withdraw(&reason_line(Status::REQUEST_TIMEOUT), env);
+        let branches = self.branches.len();
+        let Some(search) = &mut self.search else { return };
+        if let Some(stages) = &mut search.stages {
+            stages.time_out(branches);
+        }
+        search.fail(Status::TEMPORARILY_UNAVAILABLE);
+    }
+
+    /// Cancels the branches of the present stage with the Reason lines `reason`, and opens no
+    /// further one in it.
+    fn withdraw(&mut self, reason: &[u8], env: &mut Env<'_>) {
+        if let Some(search) = &mut self.search {
+            search.waiting.clear();
+        }
+        self.branches.iter_mut().for_each(|fork| fork.request_cancel(reason, env));
+    }
+
+    /// Follows the redirection `response` of the phone on branch `index`, in place of its user.
+    /// Returns false if the caller gets the response.
+    pub(super) fn deflect(&mut self, index: u8, response: &Message<'_>, env: &mut Env<'_>) -> bool {
+        let is_of_phone = self.aim(index).is_some_and(|aim| aim.target.is_registered);
+        if self.is_closing || self.kind != TransactionKind::Invite || !is_of_phone {
+            return false;
+        }
+        let branches = self.branches.len();
+        let deflected = self.with_search(|_, search, request| {
+            let is_followed = match &mut search.stages {
+                Some(stages) => stages.deflect(response, branches, env.settings),
+                none => {
+                    // A call without stages gets them by a redirection.
+                    let mut stages = Stages::of_request(request, env.settings);
+                    let has_target = |it: &mut Stages| it.deflect(response, branches, env.settings);
+                    *none = stages
+                        .as_mut()
+                        .is_some_and(has_target)
+                        .then_some(stages)
+                        .flatten()
+                        .map(Box::new);
+                    none.is_some()
+                }
+            };
+            if is_followed {
+                search.fail(Status::TEMPORARILY_UNAVAILABLE);
+            }
+            is_followed
+        });
+        let is_followed = deflected == Some(true);
+        if is_followed {
+            self.withdraw(&reason_line(Status::MOVED_TEMPORARILY), env);
+        }
+        is_followed
+    }
+
+    /// Closes the other branches after the 6xx on branch `index`. It is the response of its user:
+    /// other members of a group and targets of forwards may still answer.
+    pub(super) fn close_after_rejection(&mut self, index: u8, reason: &[u8], env: &mut Env<'_>) {
+        let Some(Search { waiting, aims, stages: Some(_), .. }) = self.search.as_deref_mut() else {
+            return self.close_others(Some(index), reason, env);
+        };
+        let Some(rejecting) = aims.get(usize::from(index)).map(|aim| &aim.target) else { return };
+        waiting.retain(|target| !target.is_of_user_of(rejecting));
+        for (fork, aim) in self.branches.iter_mut().zip(aims.iter()) {
+            if aim.target.is_of_user_of(rejecting) {
+                fork.request_cancel(reason, env);
+            }
+        }
+    }
+
+    /// Tells the caller that the call is forwarded, once.
+    pub(super) fn announce(
+        &mut self,
+        search: &mut Search,
+        request: &Message<'_>,
+        env: &mut Env<'_>,
+    ) {
+        if search.stages.as_mut().is_some_and(|stages| stages.announces()) {
+            self.back.respond(request, search.plan.arrived_on.remote, FORWARDED, env);
+        }
+    }
+}
+
+#[cfg(feature = "office")]
+impl Context {
+    /// The stages of the call.
+    pub(in super::super) fn stages_mut(&mut self) -> Option<&mut Stages> {
+        self.search.as_mut()?.stages.as_deref_mut()
+    }
+
+    /// Begins `stage`, to which `itinerary` has led the call.
+    pub(in super::super) fn begin_stage(
+        &mut self,
+        itinerary: Box<Itinerary>,
+        stage: Stage,
+        env: &mut Env<'_>,
+    ) {
+        let branches = self.branches.len();
+        let goes_on = !self.is_cancelled && !self.has_final();
+        self.with_search(|context, search, request| {
+            if let Some(stages) = &mut search.stages {
+                stages.begin(itinerary, &stage, branches, env.now);
+            }
+            stage.failures.iter().for_each(|status| search.fail(*status));
+            if goes_on {
+                search.waiting = in_order(stage.targets);
+                context.announce(search, request, env);
+            }
+        });
+        self.conclude(env);
+    }
+}
