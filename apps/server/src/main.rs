@@ -20,6 +20,7 @@ mod history;
 mod listen;
 mod log;
 mod media;
+mod media_server;
 mod ng;
 mod output;
 mod page;
@@ -34,6 +35,8 @@ mod traces;
 mod turn;
 mod turn_command;
 mod users;
+mod voicemail;
+mod voicemail_command;
 
 use admin::client::Client;
 use clap::Parser;
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Some(Command::Calls(flags)) => calls::run(flags, &mut out),
         Some(Command::Trace(flags)) => traces::run(flags, &mut out),
         Some(Command::Turn(flags)) => turn_command::run(flags, &mut out),
+        Some(Command::Voicemail(command)) => voicemail_command::run(command, &mut out),
         Some(Command::Drain(flags)) => draining::run(flags, &mut out),
         Some(Command::Check(flags)) => check::run(flags, &mut out),
         Some(Command::Extras { folder }) => cli::write_extras(folder).map_err(Failure::from),

@@ -10,6 +10,7 @@ use crate::b2bua::B2buaSettings;
 use crate::call_lines::Call;
 use crate::domains::sip_uri;
 use crate::log;
+use crate::media_server::MediaServerSettings;
 use crate::trace::Tracer;
 use parking_lot::Mutex;
 use relay::{CallReport, Calls, Refusals, Selection};
@@ -61,6 +62,11 @@ impl Running {
     /// Changes the limits of the B2BUA.
     pub(crate) fn limit_b2bua(&self, settings: B2buaSettings) {
         self.hub.b2bua.configure(settings);
+    }
+
+    /// Changes the settings of the media server.
+    pub(crate) fn configure_media_server(&self, settings: &MediaServerSettings) {
+        self.hub.media_server.iter().for_each(|server| server.configure(settings));
     }
 
     /// The number of users in domains that are not served, by domain.
@@ -251,6 +257,7 @@ impl Desk for Running {
                 ])
                 .map(|(name, count)| (name.to_owned(), count))
                 .chain(self.hub.b2bua.counters().map(|(name, count)| (name.to_owned(), count)))
+                .chain(self.hub.media_server_counters())
                 .chain(self.hub.ng.iter().flat_map(|ng| ng.counters()))
                 .collect(),
             timings: engine

@@ -4,6 +4,7 @@ use super::b2bua::SharedB2bua;
 use super::connections::Connections;
 use super::local::{CarryOut, Engine, Failed, Local};
 use super::media::{Media, Ng, Relay};
+use super::media_server::SharedMediaServer;
 use super::records::Records;
 use super::refused::RefusedCalls;
 use super::total::Total;
@@ -13,7 +14,7 @@ use crate::trace::Tracer;
 use net::{Clock, Outgoing, Socket};
 use sip::header::CSeq;
 use sip::locate::Destination;
-use sip::{HeaderName, Instant, Message, Transport};
+use sip::{Endpoint, HeaderName, Instant, Message, Transport};
 use sip_server::{CallRecord, Event, Flow, Output, Payers, Ticket};
 use std::io;
 use std::net::SocketAddr;
@@ -46,6 +47,8 @@ pub(crate) struct Hub {
     pub(crate) sockets: Vec<Vec<Socket>>,
     pub(crate) connections: Connections,
     pub(crate) b2bua: Arc<SharedB2bua>,
+    /// The media server, if there is one.
+    pub(crate) media_server: Option<SharedMediaServer>,
     /// The ports of media, if there is a relay.
     pub(crate) media: Option<Media>,
     /// The relay of calls that the engine forwards, if they are relayed.
@@ -80,7 +83,9 @@ impl CarryOut for Hub {
         self.store_and_send(local);
         for turn in 0.. {
             if turn == MOST_TURNS && !local.internal.is_empty() {
-                log::error("internal", || "messages within the server are dropped: too many turns".into());
+                log::error("internal", || {
+                    "messages within the server are dropped: too many turns".into()
+                });
                 local.internal.clear();
             }
             if local.failed.is_empty() && local.internal.is_empty() {
@@ -92,6 +97,15 @@ impl CarryOut for Hub {
                 for asked in digits {
                     let is_played = self.plays(&asked, now);
                     self.b2bua.answer_digit(now, local, asked.request, is_played);
+                }
+                match &self.media_server {
+                    Some(server) => server.take(local),
+                    // The dialog began before a restart.
+                    None => {
+                        let messages = local.take_internal(Endpoint::MediaServer);
+                        let failed = messages.into_iter().map(|(flow, it)| Failed::Send(flow, it));
+                        local.failed.extend(failed);
+                    }
                 }
             }
             for failed in std::mem::take(&mut local.failed) {
@@ -221,6 +235,12 @@ impl Hub {
         {
             records.push(record);
         }
+    }
+
+    /// The counters of the media server with their names.
+    pub(crate) fn media_server_counters(&self) -> impl Iterator<Item = (String, u64)> {
+        let counters = self.media_server.iter().flat_map(SharedMediaServer::counters);
+        counters.map(|(name, count)| (name.to_owned(), count))
     }
 
     /// The number of datagrams that the system dropped before they were read, as far as it has

@@ -10,6 +10,7 @@ mod load;
 mod local;
 mod lookups;
 mod media;
+mod media_server;
 mod records;
 mod refused;
 mod renewal;
@@ -39,6 +40,7 @@ use load::load;
 use local::{CarryOut, Engine, Local};
 use lookups::Lookups;
 use media::{Media, Ng, NgThread, Relay};
+use media_server::{MediaServerThread, Prepared, SharedMediaServer};
 use net::{Clock, Dns};
 use records::{History, Records};
 use refused::RefusedCalls;
@@ -104,7 +106,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let tls = settings.open_tls(&data, None)?;
     let remark = tls.as_ref().map(|tls| (tls.remark(), tls.advice()));
     let tls = Arc::new(CurrentTls::new(tls, &settings));
-    let (hub, lookups, lost) = open(&settings, &data, limit, bound, engine, &storage, &tls)?;
+    let (hub, lookups, lost, prepared) =
+        open(&settings, &data, limit, bound, engine, &storage, &tls)?;
     let desk = Arc::new(Running::new(
         Arc::clone(&hub),
         Arc::clone(&storage),
@@ -119,6 +122,12 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         NgThread::start(ng, &hub.engine, hub.clock, Box::new(keep))
     };
     let ng_thread = hub.ng.as_ref().map(start_ng).transpose()?;
+    let media_server = match (&hub.media_server, &hub.media, prepared) {
+        (Some(server), Some(media), Some(prepared)) => {
+            Some(MediaServerThread::start(&hub, server, media.clone(), prepared)?)
+        }
+        _ => None,
+    };
     welcome::welcome(&listens, &config.domains, hub.engine.users(), place)
         .lines()
         .for_each(|line| log::info("start", || line.to_owned()));
@@ -143,6 +152,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         log::info("stop", || "stopping: no new calls are accepted".to_owned());
         drain(&hub.engine).await;
         end_calls(&hub).await;
+        // It stores the messages that are being recorded.
+        drop(media_server);
         drop(ng_thread);
         drop(threads);
         looking_up.abort();
@@ -172,7 +183,7 @@ impl Asked {
 }
 
 /// Opens the shared state: the journal, the connections and the queue of look-ups. Returns also the
-/// requests that end the calls of a server that was killed.
+/// requests that end the calls of a server that was killed, and the media server to be started.
 fn open(
     settings: &Settings,
     data: &Path,
@@ -181,7 +192,7 @@ fn open(
     engine: Arc<Engine>,
     storage: &Arc<dyn Storage>,
     tls: &Arc<CurrentTls>,
-) -> Result<(Arc<Hub>, Asked, Vec<Transmit>), Failure> {
+) -> Result<(Arc<Hub>, Asked, Vec<Transmit>, Option<Prepared>), Failure> {
     let workers = settings.workers();
     let (lookups, queue) = mpsc::channel(MAX_LOOKUPS);
     let journal = settings
@@ -211,10 +222,15 @@ fn open(
     let product = &settings.engine.server_name;
     let b2bua = Arc::new(SharedB2bua::new(settings.b2bua, product, &secret, standing));
     engine.set_joined_calls(Arc::<SharedB2bua>::clone(&b2bua));
+    let open_media_server =
+        || SharedMediaServer::open(&settings.media_server, product, data, settings.sync);
+    let media_server = settings.media_server.enabled.then(open_media_server).transpose()?;
+    let (media_server, prepared) = media_server.unzip();
     let hub = Hub {
         engine,
         refused: RefusedCalls::new(),
         b2bua,
+        media_server,
         clock,
         journal,
         sockets,
@@ -231,7 +247,7 @@ fn open(
         unstored: AtomicU64::new(0),
         total: Total::default(),
     };
-    Ok((Arc::new(hub), Asked { queue, most: shares.lookups }, lost))
+    Ok((Arc::new(hub), Asked { queue, most: shares.lookups }, lost, prepared))
 }
 
 /// The configuration of the engine.
@@ -436,6 +452,7 @@ fn reload(
     }
     desk.configure(config.clone());
     desk.limit_b2bua(settings.b2bua);
+    desk.configure_media_server(&settings.media_server);
     welcome::warn_of_users(&config.domains, &desk.unserved());
     log::info("reload", || "the configuration was read again".to_owned());
     let waiting = started.keys_for_restart(&settings);

@@ -1,5 +1,7 @@
 //! The configuration of the engine, with all defaults and limits.
 
+#[cfg(feature = "office")]
+use crate::core::media_services::MediaServices;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -297,6 +299,9 @@ pub struct Config {
     /// The calls that go through the owner's B2BUA. It serves calls of [`Mode::Proxy`] and
     /// [`State::Stateful`] with `record_route` only.
     pub joining: Joining,
+    /// The services of the owner's media server.
+    #[cfg(feature = "office")]
+    pub media_services: MediaServices,
     /// The limits on memory and work.
     pub limits: Limits,
 }
@@ -406,6 +411,8 @@ impl Default for Config {
             media_keys: MediaKeys::Converted,
             transcode: Vec::new(),
             joining: Joining::Off,
+            #[cfg(feature = "office")]
+            media_services: MediaServices::default(),
             limits: Limits::default(),
         }
     }

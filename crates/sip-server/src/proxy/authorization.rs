@@ -31,7 +31,7 @@ pub(crate) enum Authorization {
 }
 
 /// The sender that From names.
-enum Claim {
+pub(super) enum Claim {
     /// A user of another domain.
     Foreign,
     /// This user of this local domain.
@@ -117,7 +117,7 @@ impl Authorization {
     }
 }
 
-fn claim<R: RawMutex>(shared: &Shared<R>, from: &Uri<'_>, env: &Env<'_>) -> Claim {
+pub(super) fn claim<R: RawMutex>(shared: &Shared<R>, from: &Uri<'_>, env: &Env<'_>) -> Claim {
     let user_of = |user: &[u8], domain| {
         let name = env.settings.domain_name(domain);
         shared.location.address_of_record(user, name)

@@ -5,6 +5,7 @@ use super::authorization::{Asked, Authorization, authorize};
 use super::edge::leads_to_domain;
 use super::grant::Grant;
 use super::joining;
+use super::media_services;
 use super::refusal::{Refusal, Refused};
 use super::registered::{
     flow_now, gruu_targets, keep_as_many_as_may_be, registered_targets, targets_of,
@@ -174,7 +175,8 @@ fn find_route<R: RawMutex>(
         // each time it returns, without an end.
         targets.truncate(max_breadth(message) as usize);
     }
-    let may_join = joining::may_join(incoming, found, is_by_edge, env);
+    let may_join = joining::may_join(incoming, found, is_by_edge, env)
+        && !targets.iter().any(media_services::is_target);
     if may_join {
         joining::divert(incoming, found, authorization.identity(env), &mut targets, env);
     }
@@ -244,11 +246,26 @@ fn find_targets<R: RawMutex>(
         Onward::User { user, domain } => {
             let name = env.settings.domain_name(domain);
             let user = shared.location.address_of_record(&user, name);
+            let uri = found.uri_bytes;
+            let call = media_services::NewCall { shared, asked, uri, authorization };
+            if let Some(led) = call.lead_to_service(&user, targets, env) {
+                let user = led.map_err(|refused| match refused {
+                    media_services::Refused::Unknown(status) => {
+                        miss(shared, incoming, authorization, status, env)
+                    }
+                    media_services::Refused::Stranger(line) => Refusal::Status(line),
+                })?;
+                return Ok((Identity::new(&env.keys.token, user.as_bytes()), found.routes()));
+            }
+            let called = user.clone();
             let user = timed(env.stopwatch, Step::FindUser, || {
                 match gruu_targets(shared, found, targets, env) {
                     Some(found) => found,
                     None => targets_of(shared, &user, None, targets, env).map(|()| user),
                 }
+            });
+            let user = user.or_else(|status| {
+                call.lead_to_mailbox(&called, status, targets, env).map(|()| called)
             });
             let user = user.map_err(|status| miss(shared, incoming, authorization, status, env))?;
             Ok((Identity::new(&env.keys.token, user.as_bytes()), found.routes()))
