@@ -424,6 +424,26 @@ impl Phone {
         self.wait_until_it_has_heard(hertz, HEARD_MS);
     }
 
+    /// Waits until these tones were received at the same time, for a second in total.
+    ///
+    /// # Panics
+    /// They are not received.
+    pub fn wait_until_it_hears_all(&mut self, hertz: &[u32]) {
+        wait_until(&format!("{self} to hear {hertz:?} Hz"), || {
+            self.driver.process().assert_running();
+            let heard = self.driver.recording().map_or(0, |heard| heard.chord_ms(hertz));
+            (heard >= HEARD_MS).then_some(())
+        });
+    }
+
+    /// Waits until a tone of `hertz` was received for `ms` milliseconds in total.
+    ///
+    /// # Panics
+    /// The tone is not received.
+    pub fn wait_until_it_hears_part(&mut self, hertz: u32, ms: u32) {
+        self.wait_until_it_has_heard(hertz, ms);
+    }
+
     /// Waits until the tone of `other` is received with its original level, within 1 dB.
     ///
     /// # Panics

@@ -197,6 +197,15 @@ impl ServerProcess {
         rows.unwrap_or_else(|error| panic!("{error} in the output of {arguments:?}:\n{printed}"))
     }
 
+    /// The output of a command of the server.
+    ///
+    /// # Panics
+    /// The command fails.
+    #[must_use]
+    pub fn text(&self, arguments: &[&str]) -> String {
+        run(BAREBELL, command(&self.binary, &self.folder, arguments))
+    }
+
     /// The program.
     #[must_use]
     pub fn process(&self) -> &Process {

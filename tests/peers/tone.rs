@@ -77,6 +77,19 @@ impl Recording {
         u32::try_from(held).unwrap_or(u32::MAX).saturating_mul(WINDOW_MS)
     }
 
+    /// The duration in milliseconds of all of these tones at the same time, with little other sound.
+    #[must_use]
+    pub fn chord_ms(&self, hertz: &[u32]) -> u32 {
+        let length = usize::try_from(self.rate * WINDOW_MS / 1000).unwrap_or(usize::MAX);
+        let held = self.samples.chunks_exact(length.max(1)).filter(|window| {
+            let shares = hertz.iter().map(|hertz| tone_share(window, *hertz, self.rate));
+            let shares: Vec<f64> = shares.collect();
+            let least = SHARE / (2.0 * shares.len() as f64);
+            shares.iter().all(|share| *share > least) && shares.iter().sum::<f64>() > SHARE
+        });
+        u32::try_from(held.count()).unwrap_or(u32::MAX).saturating_mul(WINDOW_MS)
+    }
+
     /// The amplitude of a tone of `hertz`: the median over all windows with it. `None` if there are
     /// none.
     #[must_use]
@@ -151,8 +164,14 @@ fn wav(rate: u32, channels: u16, samples: &[i16]) -> Vec<u8> {
     bytes
 }
 
-/// Returns true if most of the energy of `window` is at `hertz` (Goertzel's algorithm).
+/// Returns true if most of the energy of `window` is at `hertz`.
 fn contains_tone(window: &[i16], hertz: u32, rate: u32) -> bool {
+    tone_share(window, hertz, rate) > SHARE
+}
+
+/// The share of the energy of `window` that is at `hertz` (Goertzel's algorithm). Zero for a silent
+/// window.
+fn tone_share(window: &[i16], hertz: u32, rate: u32) -> f64 {
     let factor = 2.0 * (TAU * f64::from(hertz) / f64::from(rate)).cos();
     let (mut last, mut before, mut energy) = (0.0, 0.0, 0.0);
     for &sample in window {
@@ -162,7 +181,7 @@ fn contains_tone(window: &[i16], hertz: u32, rate: u32) -> bool {
     }
     let length = window.len() as f64;
     let at_tone = 2.0 * (last * last + before * before - factor * last * before) / length;
-    energy / length > SILENCE && at_tone > SHARE * energy
+    if energy / length > SILENCE { at_tone / energy } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -174,6 +193,21 @@ mod tests {
         let recording = Recording { rate: 8000, samples: sine(440, 8000, 2000, 8000.0) };
         assert_eq!(recording.tone_ms(440), 2000);
         assert_eq!(recording.tone_ms(1000), 0);
+    }
+
+    #[test]
+    fn two_tones_at_the_same_time_are_found_and_a_third_one_disturbs() {
+        let mix = |tones: &[u32]| {
+            let mut samples = sine(tones[0], 8000, 2000, 4000.0);
+            for hertz in &tones[1..] {
+                let other = sine(*hertz, 8000, 2000, 4000.0);
+                samples.iter_mut().zip(other).for_each(|(sum, sample)| *sum += sample);
+            }
+            Recording { rate: 8000, samples }
+        };
+        assert_eq!(mix(&[440, 1000]).chord_ms(&[440, 1000]), 2000);
+        assert_eq!(mix(&[440]).chord_ms(&[440, 1000]), 0);
+        assert_eq!(mix(&[440, 1000, 620]).chord_ms(&[440, 1000]), 0);
     }
 
     #[test]

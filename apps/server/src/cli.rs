@@ -47,6 +47,9 @@ pub(crate) enum Command {
     Route(RouteFlags),
     /// Create short-lived credentials of a user for the TURN servers of the configuration
     Turn(TurnFlags),
+    /// List, export and delete the messages of mailboxes
+    #[command(subcommand)]
+    Voicemail(VoicemailCommand),
     /// Refuse new calls, and let those that stand end by themselves: before an upgrade
     Drain(DrainFlags),
     /// Report the problems of a configuration, with line and column
@@ -305,6 +308,50 @@ pub(crate) struct RouteFlags {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub(crate) place: Place,
+}
+
+/// A command about the messages of mailboxes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum VoicemailCommand {
+    /// List the messages: mailbox, number, time, state, duration, caller
+    List {
+        /// The user, alone or with the domain [default: all users]
+        #[arg(value_name = "NAME[@DOMAIN]")]
+        user: Option<String>,
+        /// Print a JSON object on each line
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        place: Place,
+    },
+    /// Write a message to a WAV file
+    Export {
+        /// The user, alone or with the domain
+        #[arg(value_name = "NAME[@DOMAIN]")]
+        user: String,
+        /// The number of the message, as in the list
+        id: u64,
+        /// The file
+        file: PathBuf,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        place: Place,
+    },
+    /// Delete a message, or all messages of a user
+    Delete {
+        /// The user, alone or with the domain
+        #[arg(value_name = "NAME[@DOMAIN]")]
+        user: String,
+        /// The number of the message, as in the list
+        id: Option<u64>,
+        /// Delete all messages of the user
+        #[arg(long, conflicts_with = "id")]
+        all: bool,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        place: Place,
+    },
 }
 
 /// The flags of `drain`.

@@ -22,6 +22,7 @@ mod http;
 mod listen;
 mod log;
 mod media;
+mod media_server;
 mod ng;
 mod output;
 mod page;
@@ -39,6 +40,8 @@ mod trunks_command;
 mod turn;
 mod turn_command;
 mod users;
+mod voicemail;
+mod voicemail_command;
 
 use admin::client::Client;
 use clap::Parser;
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Some(Command::Trace(flags)) => traces::run(flags, &mut out),
         Some(Command::Route(flags)) => route_command::run(flags, &mut out),
         Some(Command::Turn(flags)) => turn_command::run(flags, &mut out),
+        Some(Command::Voicemail(command)) => voicemail_command::run(command, &mut out),
         Some(Command::Drain(flags)) => draining::run(flags, &mut out),
         Some(Command::Check(flags)) => check::run(flags, &mut out),
         Some(Command::Extras { folder }) => cli::write_extras(folder).map_err(Failure::from),

@@ -9,6 +9,7 @@ use crate::http::HttpSettings;
 use crate::listen::Listen;
 use crate::log;
 use crate::media::MediaSettings;
+use crate::media_server::MediaServerSettings;
 use crate::trunks::TrunkSettings;
 use crate::turn::TurnSettings;
 use net::Origins;
@@ -50,6 +51,8 @@ pub(crate) struct Settings {
     pub(crate) max_connections_per_source: usize,
     /// The ports and the limits of the media relay.
     pub(crate) media: MediaSettings,
+    /// The media server.
+    pub(crate) media_server: MediaServerSettings,
     /// The limits of the B2BUA.
     pub(crate) b2bua: B2buaSettings,
     /// The TURN servers of phones.
@@ -82,6 +85,7 @@ impl Default for Settings {
             max_connections: None,
             max_connections_per_source: 1000,
             media: MediaSettings::default(),
+            media_server: MediaServerSettings::default(),
             b2bua: B2buaSettings::default(),
             turn: TurnSettings::default(),
             http: HttpSettings::default(),
@@ -96,7 +100,8 @@ impl Settings {
     /// The engine's configuration for this machine, with the domains and aliases of the host.
     pub(crate) fn engine_config(&self) -> sip_server::Config {
         let domains = domains::served(&self.engine.domains, &Host::this());
-        sip_server::Config { domains, ..self.engine.clone() }
+        let media_services = self.media_server.engine_services();
+        sip_server::Config { domains, media_services, ..self.engine.clone() }
     }
 
     /// Like [`Settings::plan`], or `None` if the configuration has neither numbers nor trunks.
@@ -156,10 +161,11 @@ impl Settings {
         names
     }
 
-    /// The number of sockets that the media relay needs at most.
+    /// The number of sockets that the media relay and the media server need at most.
     pub(crate) fn media_sockets(&self) -> usize {
+        let is_off = self.media.ng.listen.is_none() && !self.media_server.enabled;
         match self.engine.relaying {
-            Relaying::Off if self.media.ng.listen.is_none() => 0,
+            Relaying::Off if is_off => 0,
             Relaying::Off | Relaying::Needed | Relaying::All => 2 * self.media.ports.pairs(),
         }
     }
@@ -201,6 +207,12 @@ impl Settings {
             ("media.ng", now.ng.listen != media.ng.listen),
             ("media.ng_clients", now.ng.clients != media.ng.clients),
             ("media.ng_interfaces", now.ng.interfaces != media.ng.interfaces),
+            ("media_server.enabled", self.media_server.enabled != new.media_server.enabled),
+            ("media_server.command", self.media_server.command != new.media_server.command),
+            (
+                "media_server.command_timeout",
+                self.media_server.command_timeout != new.media_server.command_timeout,
+            ),
         ]
         .into_iter()
         .filter_map(|(key, differs)| differs.then_some(key))

@@ -37,6 +37,8 @@ pub use crate::core::config::Config;
 pub use crate::core::flow::{Connection, Flow};
 pub use crate::core::joined_calls::JoinedCalls;
 pub use crate::core::logins::{AuthName, Logins};
+#[cfg(feature = "office")]
+pub use crate::core::media_services::{MediaService, MediaServices};
 pub use crate::core::numbers::{Caller, Dialed, DialedRefusal, Numbers, TrunkAttempt};
 pub use crate::core::output::{Event, Location, Notice, Output, Transmit};
 pub use crate::core::payers::Payers;

@@ -1,6 +1,7 @@
 //! The configuration file: TOML, with all keys optional. One reading finds all problems, each with
 //! its line and column.
 
+mod media_server;
 mod numbers;
 mod problem;
 mod reader;
@@ -53,6 +54,9 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         });
         top.section("limits", |section| read_limits(section, &mut settings));
         top.section("media", |section| read_media(section, &mut settings));
+        top.section("media_server", |section| {
+            media_server::read(section, &mut settings);
+        });
         top.section("calls", |section| read_calls(section, &mut settings));
         top.section("turn", |section| read_turn(section, &mut settings.turn));
         top.section("http", |section| {

@@ -9,6 +9,7 @@ use crate::b2bua::B2buaSettings;
 use crate::call_lines::Call;
 use crate::domains::sip_uri;
 use crate::log;
+use crate::media_server::MediaServerSettings;
 use crate::trace::Tracer;
 use crate::trunks::TrunkSettings;
 use numbers::Plan;
@@ -77,6 +78,11 @@ impl Running {
     pub(crate) fn configure_trunks(&self, settings: &[TrunkSettings], configs: Vec<TrunkConfig>) {
         let mut local = self.local.lock();
         self.hub.configure_trunks(&mut local, settings, configs);
+    }
+
+    /// Changes the settings of the media server.
+    pub(crate) fn configure_media_server(&self, settings: &MediaServerSettings) {
+        self.hub.media_server.iter().for_each(|server| server.configure(settings));
     }
 
     /// The number of users in domains that are not served, by domain.

@@ -5,6 +5,7 @@ use super::connections::Connections;
 use super::http::HttpCounters;
 use super::local::{CarryOut, Engine, Failed, Local, Waiter};
 use super::media::{Media, Ng, Relay};
+use super::media_server::SharedMediaServer;
 use super::numbers::SharedPlan;
 use super::observations::Observations;
 use super::records::Records;
@@ -19,8 +20,8 @@ use crate::trunks::TrunkSettings;
 use net::{Clock, Outgoing, Socket};
 use sip::header::CSeq;
 use sip::locate::Destination;
-use sip::{HeaderName, Instant, Message, Transport};
-use sip_server::{CallRecord, Event, Flow, Location, Output, Payers};
+use sip::{Endpoint, HeaderName, Instant, Message, Transport};
+use sip_server::{CallRecord, Event, Flow, Location, Output, Payers, Ticket};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -55,6 +56,8 @@ pub(crate) struct Hub {
     pub(crate) b2bua: Arc<SharedB2bua>,
     pub(crate) trunks: Arc<SharedTrunks>,
     pub(crate) numbers: Arc<SharedPlan>,
+    /// The media server, if there is one.
+    pub(crate) media_server: Option<SharedMediaServer>,
     /// The ports of media, if there is a relay.
     pub(crate) media: Option<Media>,
     /// The relay of calls that the engine forwards, if they are relayed.
@@ -107,6 +110,15 @@ impl CarryOut for Hub {
                 for asked in digits {
                     let is_played = self.plays(&asked, now);
                     self.b2bua.answer_digit(now, local, asked.request, is_played);
+                }
+                match &self.media_server {
+                    Some(server) => server.take(local),
+                    // The dialog began before a restart.
+                    None => {
+                        let messages = local.take_internal(Endpoint::MediaServer);
+                        let failed = messages.into_iter().map(|(flow, it)| Failed::Send(flow, it));
+                        local.failed.extend(failed);
+                    }
                 }
             }
             for failed in std::mem::take(&mut local.failed) {

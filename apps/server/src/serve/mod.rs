@@ -12,9 +12,10 @@ mod load;
 mod local;
 mod lookups;
 mod media;
+mod media_server;
 mod monitor;
-mod observations;
 mod numbers;
+mod observations;
 mod records;
 mod refused;
 mod renewal;
@@ -48,6 +49,7 @@ use load::load;
 use local::{CarryOut, Engine, Local};
 use lookups::Lookups;
 use media::{Media, Ng, NgThread, Relay};
+use media_server::{MediaServerThread, Prepared, SharedMediaServer};
 use net::{Clock, Dns};
 use numbers::SharedPlan;
 use observations::Observations;
@@ -119,7 +121,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let tls = settings.open_tls(&data, None)?;
     let remark = tls.as_ref().map(|tls| (tls.remark(), tls.advice()));
     let tls = Arc::new(CurrentTls::new(tls, &settings));
-    let (hub, lookups, lost) = open(&settings, &data, limit, bound, engine, &storage, &tls)?;
+    let (hub, lookups, lost, prepared) =
+        open(&settings, &data, limit, bound, engine, &storage, &tls)?;
     let desk = Arc::new(Running::new(
         Arc::clone(&hub),
         Arc::clone(&storage),
@@ -141,6 +144,12 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         http.start(Arc::clone(&tls), hosts, http_counters, Arc::<Running>::clone(&desk))
     };
     let http_thread = http.map(start_http).transpose()?;
+    let media_server = match (&hub.media_server, &hub.media, prepared) {
+        (Some(server), Some(media), Some(prepared)) => {
+            Some(MediaServerThread::start(&hub, server, media.clone(), prepared)?)
+        }
+        _ => None,
+    };
     welcome::welcome(&listens, &config.domains, hub.engine.users(), place)
         .lines()
         .for_each(|line| log::info("start", || line.to_owned()));
@@ -170,6 +179,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         log::info("stop", || "stopping: no new calls are accepted".to_owned());
         drain(&hub.engine).await;
         end_calls(&hub).await;
+        // It stores the messages that are being recorded.
+        drop(media_server);
         end_registrations(&hub).await;
         drop(http_thread);
         drop(ng_thread);
@@ -201,7 +212,7 @@ impl Asked {
 }
 
 /// Opens the shared state: the journal, the connections and the queue of look-ups. Returns also the
-/// requests that end the calls of a server that was killed.
+/// requests that end the calls of a server that was killed, and the media server to be started.
 fn open(
     settings: &Settings,
     data: &Path,
@@ -210,7 +221,7 @@ fn open(
     engine: Arc<Engine>,
     storage: &Arc<dyn Storage>,
     tls: &Arc<CurrentTls>,
-) -> Result<(Arc<Hub>, Asked, Vec<Transmit>), Failure> {
+) -> Result<(Arc<Hub>, Asked, Vec<Transmit>, Option<Prepared>), Failure> {
     let workers = settings.workers();
     let (lookups, queue) = mpsc::channel(MAX_LOOKUPS);
     let journal = settings
@@ -245,12 +256,17 @@ fn open(
     engine.set_trunks(Arc::<SharedTrunks>::clone(&trunks));
     let numbers = Arc::new(SharedPlan::new(Arc::<SharedTrunks>::clone(&trunks)));
     engine.set_numbers(Arc::<SharedPlan>::clone(&numbers));
+    let open_media_server =
+        || SharedMediaServer::open(&settings.media_server, product, data, settings.sync);
+    let media_server = settings.media_server.enabled.then(open_media_server).transpose()?;
+    let (media_server, prepared) = media_server.unzip();
     let hub = Hub {
         engine,
         refused: RefusedCalls::new(),
         b2bua,
         trunks,
         numbers,
+        media_server,
         clock,
         journal,
         sockets,
@@ -269,7 +285,7 @@ fn open(
         http: Arc::<HttpCounters>::default(),
         observations: Observations::new(workers),
     };
-    Ok((Arc::new(hub), Asked { queue, most: shares.lookups }, lost))
+    Ok((Arc::new(hub), Asked { queue, most: shares.lookups }, lost, prepared))
 }
 
 /// The default domain.
@@ -502,6 +518,7 @@ fn reload(
     }
     desk.configure(config.clone());
     desk.limit_b2bua(settings.b2bua);
+    desk.configure_media_server(&settings.media_server);
     welcome::warn_of_users(&config.domains, &desk.unserved());
     log::info("reload", || "the configuration was read again".to_owned());
     let waiting = started.keys_for_restart(&settings);

@@ -1,6 +1,8 @@
 //! The configuration of the engine, with all defaults and limits.
 
 use crate::core::call_services::Group;
+#[cfg(feature = "office")]
+use crate::core::media_services::MediaServices;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -300,6 +302,9 @@ pub struct Config {
     pub joining: Joining,
     /// The groups of users. They are called in [`Mode::Proxy`] and [`State::Stateful`] only.
     pub groups: Vec<Group>,
+    /// The services of the owner's media server.
+    #[cfg(feature = "office")]
+    pub media_services: MediaServices,
     /// The limits on memory and work.
     pub limits: Limits,
 }
@@ -410,6 +415,8 @@ impl Default for Config {
             transcode: Vec::new(),
             joining: Joining::Off,
             groups: Vec::new(),
+            #[cfg(feature = "office")]
+            media_services: MediaServices::default(),
             limits: Limits::default(),
         }
     }

@@ -25,6 +25,8 @@ pub(crate) mod known_sources;
 pub(crate) mod lines;
 pub(crate) mod location;
 pub(crate) mod logins;
+#[cfg(feature = "office")]
+pub(crate) mod media_services;
 pub(crate) mod next_hop;
 pub(crate) mod nonce;
 pub(crate) mod numbers;

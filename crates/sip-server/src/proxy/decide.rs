@@ -5,6 +5,7 @@ use super::authorization::{Asked, Authorization, authorize};
 use super::edge::leads_to_domain;
 use super::grant::Grant;
 use super::joining;
+use super::media_services;
 use super::numbers::{self, Numbered};
 use super::refusal::{Refusal, Refused};
 use super::registered::{
@@ -223,6 +224,7 @@ fn find_route<R: RawMutex>(
         targets.clear();
         targets.push(joining::target_from_trunk(uri, flow, trunk, env));
     }
+    let may_join = may_join && !targets.iter().any(media_services::is_target);
     if may_join {
         let sender = authorization.identity(env);
         joining::divert(incoming, (found, uri), sender, &mut targets, env);
@@ -294,6 +296,19 @@ fn find_targets<R: RawMutex>(
         Onward::User { user, domain } => {
             let name = env.settings.domain_name(domain);
             let user = shared.location.address_of_record(&user, name);
+            let uri = found.uri_bytes;
+            let call = media_services::NewCall { shared, asked, uri, authorization };
+            if let Some(led) = call.lead_to_service(&user, targets, env) {
+                let user = led.map_err(|refused| match refused {
+                    media_services::Refused::Unknown(status) => {
+                        miss(shared, incoming, authorization, status, env)
+                    }
+                    media_services::Refused::Stranger(line) => Refusal::Status(line),
+                })?;
+                let answerer = Identity::new(&env.keys.token, user.as_bytes());
+                return Ok(Found { answerer, routes: found.routes(), stages: None });
+            }
+            let called = user.clone();
             let user = timed(env.stopwatch, Step::FindUser, || {
                 if let Some(found) = gruu_targets(shared, found, targets, env) {
                     return found.map(|user| (user, None));
@@ -302,6 +317,9 @@ fn find_targets<R: RawMutex>(
                     Some(stages) => stages.map(|stages| (user, stages)),
                     None => targets_of(shared, &user, None, targets, env).map(|()| (user, None)),
                 }
+            });
+            let user = user.or_else(|status| {
+                call.lead_to_mailbox(&called, status, targets, env).map(|()| (called, None))
             });
             let (user, stages) =
                 user.map_err(|status| miss(shared, incoming, authorization, status, env))?;

@@ -232,8 +232,7 @@ pub(super) fn next_target(
         return None;
     }
     let changes_keys = other_offer(request, env)?;
-    let detour =
-        Detour { only: Some(refused.chosen(env)), changes_keys, ..Detour::default() };
+    let detour = Detour { only: Some(refused.chosen(env)), changes_keys, ..Detour::default() };
     let uri = plan.named.as_deref().or_else(|| request.request_uri())?;
     Some(Target {
         retargeted: refused.retargeted.clone(),

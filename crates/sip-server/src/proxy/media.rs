@@ -20,7 +20,7 @@ use relay::sdp::negotiation::Profile;
 use relay::{CallReport, End, Keying, Passage, RelayError, Role, Side};
 use sip::header::{NameAddr, RAck, tokens};
 use sip::uri::Host;
-use sip::{HeaderName, Message, Method, Status, Transport, Uri};
+use sip::{Endpoint, HeaderName, Message, Method, Status, Transport, Uri};
 
 /// Returns the body of `request` as it is sent to `target`, if it changes. It came on the first
 /// flow and is sent on the second one. `is_proven` is true if its sender has authenticated.
@@ -43,9 +43,10 @@ pub(super) fn body_of_request(
     let description = request.session_description();
     let is_first = method == Method::Invite && said.to_tag.is_empty();
     // The media of a call through the B2BUA are relayed on its second leg.
-    if is_first && to.is_internal() {
+    if is_first && is_b2bua(to) {
         return Ok(None);
     }
+    let [from, to] = [&seen(from), &seen(to)];
     let keying = keying(target, to, description, env);
     let begins = is_first && is_wanted(description, [from, to], target, keying, env);
     if description.is_none() && !begins {
@@ -77,7 +78,7 @@ pub(super) fn body_of_request(
     // The B2BUA passes digits. It takes those of its callee for the caller.
     ends[0].takes_digits = match from.is_internal() {
         true => is_first && target.takes_digits,
-        false => to.is_internal() && takes_digits(request),
+        false => is_b2bua(to) && takes_digits(request),
     };
     let passage = |role| Passage {
         call_id: said.call_id,
@@ -121,6 +122,7 @@ pub(super) fn body_of_response(
     env: &Env<'_>,
 ) -> Option<Vec<u8>> {
     let Answer { message: response, said } = answer;
+    let [from, to] = [&seen(from), &seen(to)];
     let (relay, status) = (env.relay?, response.status()?);
     if !matches!(said.cseq.method, Method::Invite | Method::Prack | Method::Update) {
         return None;
@@ -135,7 +137,7 @@ pub(super) fn body_of_response(
     description.and_then(|description| {
         let permits = [permits(from, env), permits(to, env)];
         let mut callee = end(from, Keying::Passed, false, &permits[0], env);
-        callee.takes_digits = to.is_internal() && takes_digits(response);
+        callee.takes_digits = is_b2bua(to) && takes_digits(response);
         let passage = Passage {
             call_id: said.call_id,
             branch: (said.cseq.method == Method::Invite).then_some(branch),
@@ -156,6 +158,22 @@ pub(super) fn body_of_response(
         });
         Some(spliced(response, description, described.ok()??))
     })
+}
+
+/// True if `flow` leads to the B2BUA.
+fn is_b2bua(flow: &Flow) -> bool {
+    flow.endpoint() == Some(Endpoint::B2bua)
+}
+
+/// The flow of an end as the relay sees it: the media server has its media on this host, and not
+/// at the address of the caller, which its flow has.
+fn seen(flow: &Flow) -> Flow {
+    match flow.endpoint() {
+        Some(Endpoint::MediaServer) if cfg!(feature = "office") => {
+            Flow { remote: flow.local, ..*flow }
+        }
+        _ => *flow,
+    }
 }
 
 /// Confirms a relayed call by its 2xx `answer`, which was sent as `passed` on the flow `to` of the

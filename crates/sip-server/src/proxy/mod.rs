@@ -16,6 +16,7 @@ mod grant;
 mod hangup;
 mod joining;
 mod media;
+mod media_services;
 mod numbers;
 mod pass;
 mod passed;

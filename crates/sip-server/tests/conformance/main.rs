@@ -13,6 +13,7 @@ mod inside;
 mod joining;
 mod limits;
 mod media;
+mod media_services;
 mod outbound;
 mod reach;
 mod records;

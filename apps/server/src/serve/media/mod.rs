@@ -7,6 +7,7 @@ mod expiry;
 mod handshake;
 mod handshakes;
 mod ng;
+mod own_ports;
 mod packets;
 mod sockets;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod token;
 
 pub(super) use expiry::Expiry;
 pub(super) use ng::{Ng, NgThread};
+pub(super) use own_ports::OwnPorts;
 
 use crate::failure::{Failure, during};
 use crate::log;
@@ -117,6 +119,14 @@ impl Media {
             Err(_) => &self.0.unsent,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes a pair of ports for this server itself, bound at `local`.
+    ///
+    /// # Errors
+    /// No port is free.
+    pub(super) fn own_ports(&self, local: IpAddr) -> Result<OwnPorts, NoPort> {
+        Ok(OwnPorts::new(self.0.bind(local)?))
     }
 
     /// The number of packets that were not sent: the system refused them, or they were longer than

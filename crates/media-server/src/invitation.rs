@@ -1,0 +1,118 @@
+//! The service of a call. The proxy in front of the media server has chosen it, and writes it as
+//! the first Route of the INVITE, which no other party can do.
+
+use alloc::string::String;
+use sip::header::NameAddr;
+use sip::uri::unescape;
+use sip::{HeaderName, Message, Uri};
+
+/// The host of the URI in which the proxy names the service.
+const HOST: &[u8] = b"media-server.invalid";
+
+/// A service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// The sound of the caller returns.
+    Echo,
+    /// Music without an end.
+    Music,
+    /// The sound of this name is played.
+    Announcement(String),
+    /// The conference room of this name.
+    Conference(String),
+    /// A message is recorded for this mailbox.
+    Deposit(String),
+    /// The messages of this mailbox are played.
+    Retrieval(String),
+}
+
+/// The service of a call, and the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    /// The service.
+    pub service: Service,
+    /// The address-of-record that the caller has proved.
+    pub caller: Option<String>,
+    /// The URI in From.
+    pub from: String,
+}
+
+impl Invitation {
+    /// Reads the service of `invite`. `None` if it does not come from the proxy.
+    #[must_use]
+    pub fn read(invite: &Message<'_>) -> Option<Self> {
+        let route = invite.elements(HeaderName::Route).next()?;
+        let Uri::Sip(uri) = NameAddr::parse(HeaderName::Route, route).ok()?.uri().ok()? else {
+            return None;
+        };
+        if !matches!(uri.host, sip::uri::Host::Name(name) if name == HOST) {
+            return None;
+        }
+        let param = |name| {
+            let value = unescape(uri.params.value(name)?);
+            Some(String::from_utf8_lossy(&value).into_owned())
+        };
+        let name = || param("name");
+        let service = match uri.user? {
+            b"echo" => Service::Echo,
+            b"music" => Service::Music,
+            b"announcement" => Service::Announcement(name()?),
+            b"conference" => Service::Conference(name()?),
+            b"deposit" => Service::Deposit(name()?),
+            b"retrieval" => Service::Retrieval(name()?),
+            _ => return None,
+        };
+        let from = NameAddr::parse(HeaderName::From, invite.value(HeaderName::From)?).ok()?;
+        let from = String::from_utf8_lossy(from.uri_bytes).into_owned();
+        Some(Self { service, caller: param("caller"), from })
+    }
+
+    /// The proved caller, or else the URI in From, and true if it is proved.
+    pub(crate) fn party(&self) -> (&str, bool) {
+        match &self.caller {
+            Some(caller) => (caller, true),
+            None => (&self.from, false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+
+    fn read(routes: &str) -> Option<Invitation> {
+        let invite = format!(
+            "INVITE sip:x@example.com SIP/2.0\r\n{routes}From: A <sip:a@b>;tag=1\r\n\
+             Content-Length: 0\r\n\r\n"
+        );
+        Invitation::read(&Message::parse(invite.as_bytes()).expect("a message"))
+    }
+
+    #[test]
+    fn the_first_route_names_the_service_and_the_caller() {
+        let invitation = read(
+            "Route: <sip:deposit@media-server.invalid;lr;name=b%40d%25;caller=alice%40example.com>\r\n\
+             Route: <sip:retrieval@media-server.invalid;lr;name=x>\r\n",
+        );
+        let invitation = invitation.expect("an invitation");
+        assert_eq!(invitation.service, Service::Deposit("b@d%".into()));
+        assert_eq!(invitation.party(), ("alice@example.com", true));
+        let invitation = read("Route: <sip:echo@media-server.invalid;lr>\r\n");
+        assert_eq!(invitation.as_ref().map(Invitation::party), Some(("sip:a@b", false)));
+    }
+
+    #[test]
+    fn other_routes_name_no_service() {
+        for routes in [
+            "",
+            "Route: <sip:echo@example.com;lr>\r\n",
+            "Route: <sip:example.com;lr>, <sip:echo@media-server.invalid;lr>\r\n",
+            "Route: <sip:deposit@media-server.invalid;lr>\r\n",
+            "Route: <sip:media-server.invalid;lr>\r\n",
+            "Route: <sip:other@media-server.invalid;lr>\r\n",
+        ] {
+            assert_eq!(read(routes), None, "{routes}");
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! The engine: its calls, its inputs and its outputs.
+
+use crate::config::Config;
+use crate::deposit::Deposit;
+use crate::event::{Event, Opening, Reply};
+use crate::invitation::{Invitation, Service};
+use crate::line::Line;
+use crate::player::Player;
+use crate::program::{Asks, Program};
+use crate::retrieval::Retrieval;
+use crate::room::{Member, Room};
+use crate::sounds::{RATE, Sounds};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+use call::{Call, Change, Setup};
+use core::net::SocketAddr;
+use media::{Channel, Received};
+use sip::{Flow, Instant, Message, Source};
+use sip_ua::{Agent, CallId, Transmit};
+
+/// The user part of the contact of this agent.
+const USER: &str = "media";
+/// The pause after which a caller may try again.
+const RETRY_AFTER: &[u8] = b"Retry-After: 10\r\n";
+
+/// Counts of a [`MediaServer`] since its creation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Calls that were answered.
+    pub calls: u64,
+    /// Calls that were refused because of [`Config::calls`] or without a free port.
+    pub over_limit: u64,
+    /// Calls that were refused because of [`Config::calls_of_source`] or [`Config::members`].
+    pub over_share: u64,
+    /// Calls that were refused since the mailbox was full.
+    pub full: u64,
+    /// Messages that were recorded, and handed to the owner.
+    pub recorded: u64,
+    /// Calls that were ended because of [`Config::call_length`] or [`Config::inactivity`].
+    pub ended: u64,
+}
+
+/// A call whose port is awaited.
+struct Arrival {
+    invitation: Invitation,
+    offer: Option<Vec<u8>>,
+    source: Source,
+}
+
+/// A media server: a user agent that answers the calls that a proxy sends to it on
+/// [internal flows](Flow::internal_to). See the [crate] for its use.
+pub struct MediaServer {
+    agent: Agent,
+    config: Config,
+    sounds: Sounds,
+    arrivals: BTreeMap<CallId, Arrival>,
+    lines: BTreeMap<CallId, Line>,
+    rooms: BTreeMap<String, Room>,
+    /// The number of calls of each source.
+    sources: BTreeMap<Source, usize>,
+    events: VecDeque<Event>,
+    counters: Counters,
+    random: Box<dyn FnMut(&mut [u8]) + Send>,
+}
+
+impl core::fmt::Debug for MediaServer {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("MediaServer").field("calls", &self.calls()).finish_non_exhaustive()
+    }
+}
+
+impl MediaServer {
+    /// Returns a media server without calls. `random` fills bytes with random values, for keys.
+    #[must_use]
+    pub fn new(config: Config, mut random: Box<dyn FnMut(&mut [u8]) + Send>) -> Self {
+        let agent = sip_ua::Config {
+            user: USER.into(),
+            user_agent: config.product.clone(),
+            direct_calls: true,
+            // They are limited here.
+            incoming_calls: usize::MAX,
+            server_transactions: config.calls.saturating_mul(4).saturating_add(256),
+            session_expires: Some(config.session_expires),
+            redirects: 0,
+            keepalive: None,
+            ..sip_ua::Config::default()
+        };
+        let mut secret = [0; 32];
+        random(&mut secret);
+        Self {
+            agent: Agent::new(agent, &secret),
+            config,
+            sounds: Sounds::default(),
+            arrivals: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            rooms: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            random,
+        }
+    }
+
+    /// Replaces the sounds of the operator, for programs that begin to play one from now on.
+    pub fn set_sounds(&mut self, sounds: Sounds) {
+        self.sounds = sounds;
+    }
+
+    /// Changes the limits and codecs, for calls from now on.
+    pub fn configure(&mut self, config: Config) {
+        self.config = config;
+    }
+
+    /// Processes a message that came on `flow`. A message on a flow that is not internal is
+    /// ignored.
+    pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8]) {
+        if flow.is_internal() {
+            self.agent.receive(now, flow, bytes);
+            self.process(now);
+        }
+    }
+
+    /// Returns the next message to send, if any.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.agent.poll_transmit()
+    }
+
+    /// Returns the next request to the owner, if any.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Returns the time of the next call to [`MediaServer::on_timer`].
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.agent.next_timer()
+    }
+
+    /// Processes the timers that are due at `now`.
+    pub fn on_timer(&mut self, now: Instant) {
+        self.agent.on_timer(now);
+        self.process(now);
+    }
+
+    /// Returns the number of calls, those without a port included.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.lines.len() + self.arrivals.len()
+    }
+
+    /// Returns the number of calls, of transactions and of other entries for calls, which are zero
+    /// some time after the last call.
+    #[must_use]
+    pub fn remains(&self) -> usize {
+        let agent = self.agent.calls() + self.agent.transactions();
+        agent + self.calls() + self.rooms.len() + self.sources.len()
+    }
+
+    /// Returns the counts since the creation.
+    #[must_use]
+    pub const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Ends all calls.
+    pub fn hang_up_all(&mut self, now: Instant) {
+        let calls: Vec<CallId> = self.lines.keys().chain(self.arrivals.keys()).copied().collect();
+        for call in calls {
+            // A call that has ended is an event.
+            let _ = self.agent.hang_up(now, call);
+        }
+        self.process(now);
+    }
+
+    fn process(&mut self, now: Instant) {
+        while let Some(event) = self.agent.poll_event() {
+            match event {
+                sip_ua::Event::Incoming { call, flow, offer, .. } => {
+                    self.on_incoming(now, call, &flow, offer);
+                }
+                sip_ua::Event::Ended { call, .. } => self.on_ended(call),
+                sip_ua::Event::TransferAsked { call, .. } => {
+                    let _ = self.agent.refuse_transfer(now, call, 603);
+                }
+                // Requests on an internal flow need no location.
+                sip_ua::Event::Locate { ticket, .. } => self.agent.located(now, ticket, &[]),
+                event => self.pass(now, &event),
+            }
+        }
+    }
+
+    /// Passes an event to the media of its call.
+    fn pass(&mut self, now: Instant, event: &sip_ua::Event) {
+        let Some(id) = event.call() else { return };
+        let Some(line) = self.lines.get_mut(&id) else { return };
+        let change = line.call.on_event(&mut self.agent, now, event, &mut *self.random);
+        if let Some(Change::Key(key)) = change {
+            self.press(id, key);
+        }
+    }
+
+    fn on_incoming(&mut self, now: Instant, call: CallId, flow: &Flow, offer: Option<Vec<u8>>) {
+        let invite = self.agent.invite(call).map(<[u8]>::to_vec).unwrap_or_default();
+        let invite = Message::parse(&invite).ok();
+        let Some(invitation) = invite.as_ref().and_then(Invitation::read) else {
+            let _ = self.agent.decline(now, call, 404);
+            return;
+        };
+        let source = Source::of(flow.remote.ip());
+        let count = self.sources.get(&source).copied().unwrap_or_default();
+        let members = match &invitation.service {
+            Service::Conference(name) => self.rooms.get(name).map_or(0, |room| room.members),
+            _ => 0,
+        };
+        let is_known = match &invitation.service {
+            Service::Announcement(name) => self.sounds.has(name),
+            _ => true,
+        };
+        let status = if !is_known {
+            404
+        } else if self.calls() >= self.config.calls {
+            self.counters.over_limit += 1;
+            503
+        } else if count >= self.config.calls_of_source || members >= self.config.members {
+            self.counters.over_share += 1;
+            486
+        } else {
+            let deposit = match &invitation.service {
+                Service::Deposit(mailbox) => Some(mailbox.clone()),
+                _ => None,
+            };
+            self.sources.insert(source, count + 1);
+            self.arrivals.insert(call, Arrival { invitation, offer, source });
+            self.events.push_back(Event::Open { call, local: flow.local.ip(), deposit });
+            return;
+        };
+        let lines = if status == 404 { b"" } else { RETRY_AFTER };
+        let _ = self.agent.decline_with(now, call, status, lines);
+    }
+
+    /// Answers [`Event::Open`]. A call that has ended meanwhile is ignored.
+    pub fn open(&mut self, now: Instant, call: CallId, opening: Opening) {
+        let Some(arrival) = self.arrivals.remove(&call) else { return };
+        let refused = match opening {
+            Opening::At(local) => return self.answer(now, call, arrival, local),
+            Opening::NoPort => {
+                self.counters.over_limit += 1;
+                (503, RETRY_AFTER)
+            }
+            Opening::MailboxFull => {
+                self.counters.full += 1;
+                (480, &b"Warning: 399 barebell \"The mailbox is full\"\r\n"[..])
+            }
+        };
+        self.release(arrival.source);
+        let _ = self.agent.decline_with(now, call, refused.0, refused.1);
+        self.process(now);
+    }
+
+    /// Answers a call, which receives at `local`.
+    fn answer(&mut self, now: Instant, id: CallId, arrival: Arrival, local: SocketAddr) {
+        let Arrival { invitation, offer, source } = arrival;
+        let random = &mut *self.random;
+        let mut call = Call::new(Setup::new(self.config.media.clone(), local), random);
+        let is_usable = call.ring(&mut self.agent, now, id, offer.as_deref(), random).is_ok();
+        if !is_usable || call.answer(&mut self.agent, now).is_err() {
+            self.release(source);
+            self.events.push_back(Event::Closed { call: id });
+            return self.process(now);
+        }
+        let program = self.program(invitation);
+        if let Program::Room(member) = &program {
+            self.rooms.entry(member.room.clone()).or_insert_with(Room::new).join();
+        }
+        self.counters.calls += 1;
+        self.lines.insert(id, Line::new(call, source, now, program));
+        self.process(now);
+    }
+
+    fn program(&self, invitation: Invitation) -> Program {
+        let party = invitation.party();
+        match &invitation.service {
+            Service::Echo => Program::Echo,
+            Service::Music => Program::Music(Player::new(RATE)),
+            Service::Announcement(name) => {
+                let mut player = Player::new(RATE);
+                player.pause(200);
+                self.sounds.play(name, &mut player);
+                player.pause(200);
+                Program::Announcement(player)
+            }
+            Service::Conference(room) => Program::Room(Member::new(room.clone())),
+            Service::Deposit(mailbox) => {
+                let Config { message_length, silence, .. } = self.config;
+                let (longest, silence) = (message_length.into(), silence.into());
+                let mailbox = mailbox.clone();
+                Program::Deposit(Deposit::new(mailbox, party, longest, silence, &self.sounds))
+            }
+            Service::Retrieval(mailbox) => Program::Retrieval(Retrieval::new(mailbox.clone())),
+        }
+    }
+
+    fn on_ended(&mut self, call: CallId) {
+        let mut asks = Asks::new();
+        let source = if let Some(mut line) = self.lines.remove(&call) {
+            line.program.end(&mut asks);
+            if let Program::Room(member) = &line.program
+                && self.rooms.get_mut(&member.room).is_some_and(|room| !room.leave())
+            {
+                self.rooms.remove(&member.room);
+            }
+            line.source
+        } else if let Some(arrival) = self.arrivals.remove(&call) {
+            arrival.source
+        } else {
+            return;
+        };
+        self.release(source);
+        self.ask(call, asks);
+        self.events.push_back(Event::Closed { call });
+    }
+
+    /// Takes a call from those of its source.
+    fn release(&mut self, source: Source) {
+        if let Some(count) = self.sources.get_mut(&source) {
+            *count -= 1;
+            if *count == 0 {
+                self.sources.remove(&source);
+            }
+        }
+    }
+
+    /// Passes the requests of the program of `call` to the owner.
+    fn ask(&mut self, call: CallId, asks: Asks) {
+        for (mailbox, ask) in asks {
+            if matches!(ask, crate::event::Ask::Keep(_)) {
+                self.counters.recorded += 1;
+            }
+            self.events.push_back(Event::Ask { call, mailbox, ask });
+        }
+    }
+
+    /// Answers a request of `call`. Without the call it is ignored.
+    pub fn reply(&mut self, call: CallId, reply: Reply) {
+        let mut asks = Asks::new();
+        if let Some(line) = self.lines.get_mut(&call) {
+            line.program.on_reply(reply, &self.sounds, &mut asks);
+        }
+        self.ask(call, asks);
+    }
+
+    /// Takes a key of a caller.
+    fn press(&mut self, call: CallId, key: char) {
+        let mut asks = Asks::new();
+        if let Some(line) = self.lines.get_mut(&call) {
+            line.program.press(key, &self.sounds, &mut asks);
+        }
+        self.ask(call, asks);
+    }
+
+    /// Processes a datagram that arrived at `now` for `call` on the socket of `channel`. It is
+    /// decrypted in place.
+    pub fn receive_media(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        channel: Channel,
+        from: SocketAddr,
+        datagram: &mut [u8],
+    ) {
+        let Some(line) = self.lines.get_mut(&call) else { return };
+        if let Received::Digit(key) = line.call.receive(channel, now, from, datagram) {
+            self.press(call, key);
+        }
+    }
+
+    /// Processes 20 ms of all calls. To be called every 20 ms while there are calls. `transmit`
+    /// sends the packets.
+    pub fn tick(
+        &mut self,
+        now: Instant,
+        transmit: &mut dyn FnMut(CallId, Channel, SocketAddr, &[u8]),
+    ) {
+        let Self { agent, config, sounds, lines, rooms, counters, .. } = self;
+        rooms.values_mut().for_each(Room::begin);
+        for line in lines.values_mut() {
+            line.hear(now);
+            if let Program::Room(member) = &line.program
+                && !member.is_muted
+                && let Some(room) = rooms.get_mut(&member.room)
+            {
+                room.add(line.heard());
+            }
+        }
+        let mut asked: Vec<(CallId, Asks)> = Vec::new();
+        let mut over: Vec<CallId> = Vec::new();
+        for (id, line) in lines {
+            let mix = match &line.program {
+                Program::Room(member) => rooms.get(&member.room).map(Room::mix),
+                _ => None,
+            };
+            let mut asks = Asks::new();
+            let send = &mut |channel, to, packet: &[u8]| transmit(*id, channel, to, packet);
+            let is_over = line.speak(agent, now, (mix, sounds), &mut asks, send);
+            if !asks.is_empty() {
+                asked.push((*id, asks));
+            }
+            let is_limited = line.is_over_limit(now, config);
+            counters.ended += u64::from(is_limited);
+            if is_over || is_limited {
+                line.call.say_bye(now, send);
+                over.push(*id);
+            }
+        }
+        for (call, asks) in asked {
+            self.ask(call, asks);
+        }
+        for call in over {
+            // A call that has ended meanwhile is an event.
+            let _ = self.agent.hang_up(now, call);
+        }
+        self.process(now);
+    }
+}
