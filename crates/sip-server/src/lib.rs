@@ -34,6 +34,9 @@ pub use crate::core::payers::Payers;
 pub use crate::core::source::Source;
 pub use crate::core::ticket::Ticket;
 pub use crate::core::timings::{Step, Timing};
+pub use crate::core::watching::{
+    CallChange, CallerPlace, RingingCall, Watch, WatchedCalls, WatchedParty, Watching,
+};
 pub use crate::core::{config, counters, journal_record, overload};
 pub use server::{BindingView, Server};
 pub use worker::Worker;

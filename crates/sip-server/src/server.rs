@@ -14,6 +14,7 @@ use crate::core::settings::Settings;
 use crate::core::shared::Shared;
 use crate::core::source::Source;
 use crate::core::timings::{Step, Timing};
+use crate::core::watching::WatchedCalls;
 use crate::proxy::Tables;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -43,6 +44,8 @@ pub struct Server<R: RawMutex> {
     pub(crate) relay: Mutex<R, Option<Arc<dyn Calls>>>,
     /// The calls of the owner's B2BUA, if there is one.
     pub(crate) joined_calls: Mutex<R, Option<Arc<dyn JoinedCalls>>>,
+    /// The calls of users, if the owner has them.
+    pub(crate) watched_calls: Mutex<R, Option<Arc<dyn WatchedCalls>>>,
     pub(crate) shared: Shared<R>,
     pub(crate) proxy: Tables<R>,
 }
@@ -82,6 +85,7 @@ impl<R: RawMutex> Server<R> {
             counters: Mutex::new(Vec::new()),
             relay: Mutex::new(None),
             joined_calls: Mutex::new(None),
+            watched_calls: Mutex::new(None),
             shared: Shared::new(key),
             proxy: Tables::new(key),
         }
@@ -97,6 +101,12 @@ impl<R: RawMutex> Server<R> {
     /// replaces one of them (RFC 3891) goes to the B2BUA.
     pub fn set_joined_calls(&self, calls: Arc<dyn JoinedCalls>) {
         *self.joined_calls.lock() = Some(calls);
+    }
+
+    /// Sets the calls of users, for workers that are created afterwards. The owner has them from
+    /// [`Event::Call`](crate::Event::Call).
+    pub fn set_watched_calls(&self, calls: Arc<dyn WatchedCalls>) {
+        *self.watched_calls.lock() = Some(calls);
     }
 
     /// True if a party at the host `origin` may have media sent to `place`, which it names: see

@@ -13,6 +13,7 @@ use crate::core::settings::Settings;
 use crate::core::source::Account;
 use crate::core::ticket::Ticket;
 use crate::core::timings::{Step, Stopwatch, timed};
+use crate::core::watching::WatchedCalls;
 use crate::proxy;
 use crate::request::on_request;
 use crate::server::Server;
@@ -34,6 +35,7 @@ pub struct Worker<R: RawMutex> {
     counters: Arc<Counters>,
     relay: Option<Arc<dyn Calls>>,
     joined_calls: Option<Arc<dyn JoinedCalls>>,
+    watched_calls: Option<Arc<dyn WatchedCalls>>,
     stopwatch: Option<Stopwatch>,
     /// The address at which the last message arrived. It is known to be ours.
     local: IpAddr,
@@ -60,6 +62,7 @@ impl<R: RawMutex> Worker<R> {
         let (datagrams, streams) = (Throttle::new(), Throttle::new());
         let relay = server.relay.lock().clone();
         let joined_calls = server.joined_calls.lock().clone();
+        let watched_calls = server.watched_calls.lock().clone();
         Self {
             server,
             settings,
@@ -67,6 +70,7 @@ impl<R: RawMutex> Worker<R> {
             counters,
             relay,
             joined_calls,
+            watched_calls,
             stopwatch: None,
             local: Ipv4Addr::UNSPECIFIED.into(),
             datagrams,
@@ -371,6 +375,7 @@ impl<R: RawMutex> Worker<R> {
             counters: &self.counters,
             relay: self.relay.as_deref(),
             joined_calls: self.joined_calls.as_deref(),
+            watched_calls: self.watched_calls.as_deref(),
             stopwatch: self.stopwatch.as_ref(),
             waited: Duration::ZERO,
             served: Share::ALL,

@@ -49,6 +49,7 @@ mod way;
 pub use agent::Agent;
 pub use back_to_back::Placement;
 pub use call::{CallError, CallState, LOST_REASON, PassedRequest};
+pub use crate::core::{contact, via};
 pub use config::{Account, AccountError, AccountId, Config, Password, Reliable};
 pub use envelope::Envelope;
 pub use event::{
@@ -58,5 +59,7 @@ pub use event::{
 pub use info_digit::{InfoDigit, NoDigit};
 pub use replaces::Replaces;
 pub use sip;
+pub use timer_queue::TimerQueue;
+pub use token::{Token, Tokens};
 pub use uac::{DestinationError, destination};
 pub use violation::Violation;

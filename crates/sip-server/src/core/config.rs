@@ -1,5 +1,6 @@
 //! The configuration of the engine, with all defaults and limits.
 
+use crate::core::watching::Watching;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -297,6 +298,8 @@ pub struct Config {
     /// The calls that go through the owner's B2BUA. It serves calls of [`Mode::Proxy`] and
     /// [`State::Stateful`] with `record_route` only.
     pub joining: Joining,
+    /// The subscriptions to the states of users, and the pickup of calls.
+    pub watching: Watching,
     /// The limits on memory and work.
     pub limits: Limits,
 }
@@ -406,6 +409,7 @@ impl Default for Config {
             media_keys: MediaKeys::Converted,
             transcode: Vec::new(),
             joining: Joining::Off,
+            watching: Watching::default(),
             limits: Limits::default(),
         }
     }

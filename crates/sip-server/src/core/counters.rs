@@ -90,6 +90,8 @@ counters! {
     identity_mismatches = "identity-mismatches";
     /// Requests rejected because they were neither from nor for a local user.
     relay_denied = "relay-denied";
+    /// Subscriptions and pickups rejected because the user may not watch the other one.
+    watching_denied = "watching-denied";
     /// Requests for users that do not exist.
     not_found = "not-found";
     /// Requests for users that are not registered.

@@ -11,6 +11,7 @@ use crate::core::reach::{Answered, Scope};
 use crate::core::settings::Settings;
 use crate::core::source::Source;
 use crate::core::timings::Stopwatch;
+use crate::core::watching::WatchedCalls;
 use alloc::vec::Vec;
 use core::ops::Range;
 use relay::Calls;
@@ -35,6 +36,8 @@ pub(crate) struct Env<'e> {
     pub(crate) relay: Option<&'e dyn Calls>,
     /// The calls of the owner's B2BUA, if there is one.
     pub(crate) joined_calls: Option<&'e dyn JoinedCalls>,
+    /// The calls of users, if the owner has them.
+    pub(crate) watched_calls: Option<&'e dyn WatchedCalls>,
     /// Set if this message is measured.
     pub(crate) stopwatch: Option<&'e Stopwatch>,
     /// The time that the message has spent in the receive queue.

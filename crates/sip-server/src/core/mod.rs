@@ -36,3 +36,4 @@ pub(crate) mod ticket;
 pub(crate) mod timer;
 pub(crate) mod timings;
 pub(crate) mod undo;
+pub(crate) mod watching;

@@ -14,6 +14,7 @@ use super::tables::Tables;
 use super::target::{Target, Targets, join_flows, keep_scheme};
 use super::token::Identity;
 use super::via_branch::{Visit, loop_hash, visit};
+use super::watching;
 use crate::core::authentication::note_failure;
 use crate::core::config::{Mode, State};
 use crate::core::event::Env;
@@ -23,6 +24,8 @@ use crate::core::overload::Share;
 use crate::core::settings::Trust;
 use crate::core::shared::Shared;
 use crate::core::timings::{Step, timed};
+use crate::core::watching::CallChange;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
@@ -57,6 +60,8 @@ pub(super) struct RequestRoute {
     pub(super) routes: Option<Vec<u8>>,
     /// True if the request may go to the B2BUA of the owner.
     pub(super) may_join: bool,
+    /// The beginning of a call that the owner is told.
+    pub(super) beginning: Option<Box<CallChange>>,
 }
 
 /// The option tags in Proxy-Require.
@@ -145,6 +150,7 @@ fn find_route<R: RawMutex>(
     let authorization = authorize(shared, tables, &asked, env)?;
     if let Some(grant) = grant {
         grant.note_move(tables, message, head, flow, env);
+        watching::note_request(incoming, env);
     }
     // The B2BUA has the rights of the caller by its pass.
     let is_proven =
@@ -178,7 +184,8 @@ fn find_route<R: RawMutex>(
     if may_join {
         joining::divert(incoming, found, authorization.identity(env), &mut targets, env);
     }
-    Ok(RequestRoute { authorization, targets, answerer, routes, may_join })
+    let beginning = watching::beginning(shared, incoming, &found.uri, &authorization, env);
+    Ok(RequestRoute { authorization, targets, answerer, routes, may_join, beginning })
 }
 
 /// Finds the `targets` of a request that is authorized by `authorization`, unless the lookup of
@@ -228,6 +235,7 @@ fn find_targets<R: RawMutex>(
                     takes_digits: false,
                     detour: None,
                     flows: None,
+                    lines: Vec::new(),
                 };
                 targets.push(match carrier {
                     Some(carrier) => target.first_on(carrier),
@@ -244,6 +252,12 @@ fn find_targets<R: RawMutex>(
         Onward::User { user, domain } => {
             let name = env.settings.domain_name(domain);
             let user = shared.location.address_of_record(&user, name);
+            if let Some(found_there) =
+                watching::targets_of(shared, incoming, &user, authorization, env)
+            {
+                *targets = found_there?;
+                return Ok((Identity::NONE, found.routes()));
+            }
             let user = timed(env.stopwatch, Step::FindUser, || {
                 match gruu_targets(shared, found, targets, env) {
                     Some(found) => found,

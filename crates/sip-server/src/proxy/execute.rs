@@ -14,6 +14,7 @@ use super::stateless;
 use super::tables::Tables;
 use super::target::{Target, Targets};
 use super::via_branch::{Said, loop_hash};
+use super::watching;
 use crate::core::event::Env;
 use crate::core::incoming::{
     ALLOW_REGISTRAR, Incoming, answer, for_server, refuse_extensions, refuse_for_now, reply,
@@ -102,7 +103,7 @@ fn plan(
     env: &Env<'_>,
 ) -> (Plan, Targets) {
     let Incoming { message, head, flow, .. } = incoming;
-    let RequestRoute { authorization, targets, answerer, routes, may_join } = route;
+    let RequestRoute { authorization, targets, answerer, routes, may_join, .. } = route;
     let starts_dialog = match head.method {
         Method::Invite | Method::Refer => head.to.tag().is_none(),
         // The first of these to arrive creates the dialog, and this server does not always know
@@ -135,7 +136,7 @@ fn forward<R: RawMutex>(
     tables: &Tables<R>,
     incoming: &Incoming<'_, '_>,
     found: &Preprocessed<'_>,
-    route: RequestRoute,
+    mut route: RequestRoute,
     env: &mut Env<'_>,
 ) {
     let Incoming { message, head, flow, trust, account, .. } = incoming;
@@ -155,6 +156,7 @@ fn forward<R: RawMutex>(
             tables.transactions.payers(Some(account), route.authorization.proved())
         }
     };
+    let beginning = route.beginning.take();
     let (plan, targets) = plan(incoming, found, route, payers, env);
     let Some(key) = incoming.key.filter(|_| head.method != Method::Ack) else {
         return forward_statelessly(tables, incoming, &plan, &targets, env);
@@ -163,6 +165,7 @@ fn forward<R: RawMutex>(
     let bytes = 2 * message.as_bytes().len() + Context::STATE;
     let (sent_before, is_proven) = (env.out.transmits.len(), payers.user.is_some());
     let started = tables.transactions.insert(key, payers, bytes, env, |handle, env| {
+        watching::begin(beginning, handle, env);
         Context::start(handle, message, &Said::of(head), plan, targets, env)
     });
     match started {

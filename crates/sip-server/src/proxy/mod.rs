@@ -31,6 +31,7 @@ mod target;
 mod token;
 mod transactions;
 mod via_branch;
+mod watching;
 mod way_back;
 
 pub(crate) use hangup::Hangup;

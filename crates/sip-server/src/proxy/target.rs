@@ -39,6 +39,8 @@ pub(crate) struct Target {
     pub(crate) detour: Option<Box<Detour>>,
     /// Set if this is one of the flows to a phone.
     pub(crate) flows: Option<Box<Flows>>,
+    /// Complete header field lines that the request gets.
+    pub(crate) lines: Vec<u8>,
 }
 
 /// The call that the owner's B2BUA makes for the request.
@@ -109,6 +111,7 @@ impl Target {
             flows: binding
                 .phone_of_flow()
                 .map(|phone| Box::new(Flows { user: 0, phone: phone.into(), further: Vec::new() })),
+            lines: Vec::new(),
         }))
     }
 }
@@ -146,7 +149,7 @@ impl Target {
             let direct = detour.instead_of.as_ref();
             size_of::<Detour>() + direct.map_or(0, |direct| direct.bytes())
         });
-        size_of::<Self>() + self.uri.len() + self.path.len() + flows + detour
+        size_of::<Self>() + self.uri.len() + self.path.len() + self.lines.len() + flows + detour
     }
 
     /// The request URI to forward with. A contact may contain header fields, a request URI may not

@@ -326,7 +326,7 @@ impl Reaction {
             .iter()
             .filter_map(|event| match event {
                 Event::Locate { destination, ticket, .. } => Some((destination, ticket)),
-                Event::Notice(_) | Event::CallEnded(_) => None,
+                Event::Notice(_) | Event::CallEnded(_) | Event::Call(_) => None,
             })
             .collect();
         match &wanted[..] {

@@ -4,6 +4,7 @@ use super::super::fork::Fork;
 use super::super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::super::search::Search;
 use super::super::via_branch::Answer;
+use super::super::watching;
 use super::Context;
 use crate::core::event::Env;
 use sip::transaction::TransactionKind;
@@ -80,6 +81,9 @@ impl Context {
                 };
                 let status = changed.map_or(status, |line: StatusLine<'_>| line.status.code());
                 self.back.pass(self.handle, status, &changes, None, &answer, env);
+                if self.begins_call() {
+                    watching::respond(self.handle, status, None, env);
+                }
             }
             // An unreachable target says nothing about this server (RFC 3261 section 21.5.4).
             Some((503, _)) => self.respond(Status::TEMPORARILY_UNAVAILABLE, env),
@@ -94,6 +98,9 @@ impl Context {
         self.with_search(|context, search, request| {
             context.back.respond(request, search.plan.arrived_on.remote, status, env);
         });
+        if self.begins_call() {
+            watching::respond(self.handle, status.code(), None, env);
+        }
     }
 
     /// Sends the last response again. If no response is kept yet, sends a 100.
