@@ -20,6 +20,7 @@ mod history;
 mod listen;
 mod log;
 mod media;
+mod messages;
 mod ng;
 mod output;
 mod page;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Some(Command::Status(flags)) => screens::status(flags, &mut out),
         Some(Command::Registrations(flags)) => screens::registrations(flags, &mut out),
         Some(Command::Calls(flags)) => calls::run(flags, &mut out),
+        Some(Command::Messages(flags)) => messages::run(flags, &mut out),
         Some(Command::Trace(flags)) => traces::run(flags, &mut out),
         Some(Command::Turn(flags)) => turn_command::run(flags, &mut out),
         Some(Command::Drain(flags)) => draining::run(flags, &mut out),

@@ -11,6 +11,7 @@ use crate::media::MediaSettings;
 use crate::turn::TurnSettings;
 use net::Origins;
 use net::tls::Server;
+use sip_server::Watching;
 use sip_server::config::{Joining, Relaying};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -49,6 +50,8 @@ pub(crate) struct Settings {
     pub(crate) media: MediaSettings,
     /// The limits of the B2BUA.
     pub(crate) b2bua: B2buaSettings,
+    /// True if phones without a subscription get message counts.
+    pub(crate) tells_all_phones: bool,
     /// The TURN servers of phones.
     pub(crate) turn: TurnSettings,
     /// The maximum number of log lines of one kind per second; 0: no limit.
@@ -60,6 +63,7 @@ impl Default for Settings {
         Self {
             engine: sip_server::Config {
                 joining: Joining::Needed,
+                watching: Watching { messages: true, ..Watching::default() },
                 ..sip_server::Config::default()
             },
             listens: Vec::new(),
@@ -74,6 +78,7 @@ impl Default for Settings {
             max_connections_per_source: 1000,
             media: MediaSettings::default(),
             b2bua: B2buaSettings::default(),
+            tells_all_phones: false,
             turn: TurnSettings::default(),
             log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
         }

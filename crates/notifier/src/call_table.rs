@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
-use sip::{Duration, Encode, Instant};
+use sip::{Duration, Encode, Flow, Instant};
 use sip_ua::Replaces;
 
 /// The time after the session interval of a call until it counts as ended. The ends send a BYE
@@ -64,13 +64,26 @@ pub struct CallStart {
     pub caller_tag: Vec<u8>,
     /// The caller and the callee.
     pub parties: [Party; 2],
+    /// The place of the caller, if the call may be picked up.
+    pub caller: Option<CallerPlace>,
+}
+
+/// The place where the caller is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallerPlace {
+    /// The URI in Contact.
+    pub uri: Vec<u8>,
+    /// The value of a Route. Empty for none.
+    pub routes: Vec<u8>,
+    /// The flow of the INVITE.
+    pub flow: Flow,
 }
 
 /// A ringing call that another party may take over, by an INVITE with Replaces (RFC 3891).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pickup {
-    /// The URI of the caller, which the INVITE goes to.
-    pub target: Vec<u8>,
+    /// The place of the caller, which the INVITE goes to.
+    pub caller: CallerPlace,
     /// The value of Replaces.
     pub replaces: Vec<u8>,
 }
@@ -248,6 +261,7 @@ impl CallTable {
             call.phase == Phase::Early && callee.user.as_deref() == Some(user)
         });
         let call = ringing.next()?;
+        let caller = call.start.caller.clone()?;
         let replaces = Replaces {
             call_id: call.start.call_id.clone(),
             to_tag: call.start.caller_tag.clone(),
@@ -257,8 +271,7 @@ impl CallTable {
         let mut value = Vec::new();
         replaces.encode(&mut value);
         // What peers have written may be no value of Replaces.
-        (Replaces::parse(&value)? == replaces)
-            .then(|| Pickup { target: call.start.parties[0].target.clone(), replaces: value })
+        (Replaces::parse(&value)? == replaces).then_some(Pickup { caller, replaces: value })
     }
 
     /// Returns the number of calls.
@@ -357,8 +370,15 @@ mod tests {
         let mut table = CallTable::new(TableLimits::default());
         let parties = [party(ALICE), party(BOB)];
         let (call_id, caller_tag) = (b"x@y".to_vec(), b"a".to_vec());
-        table.begin(NOW, CallStart { transaction: 1, call_id, caller_tag, parties });
+        let caller = Some(place());
+        table.begin(NOW, CallStart { transaction: 1, call_id, caller_tag, parties, caller });
         table
+    }
+
+    fn place() -> CallerPlace {
+        let (local, remote) = (([192, 0, 2, 1], 5060).into(), ([192, 0, 2, 7], 5060).into());
+        let flow = Flow { transport: sip::Transport::Udp, local, remote, connection: None };
+        CallerPlace { uri: b"sip:alice@192.0.2.7".to_vec(), routes: Vec::new(), flow }
     }
 
     fn phase(table: &CallTable, user: &str) -> Option<Phase> {
@@ -375,7 +395,7 @@ mod tests {
         assert_eq!(phase(&table, ALICE), Some(Phase::Early));
         let pickup = table.ringing(BOB).unwrap();
         assert_eq!(pickup.replaces, b"x@y;to-tag=a;from-tag=b;early-only");
-        assert_eq!(pickup.target, b"sip:alice@example.com");
+        assert_eq!(pickup.caller, place());
         assert_eq!(table.ringing(ALICE), None, "the caller does not ring");
         table.respond(NOW, 1, 200, b"b", None);
         assert_eq!((phase(&table, BOB), table.ringing(BOB)), (Some(Phase::Confirmed), None));
@@ -421,7 +441,7 @@ mod tests {
         for transaction in 0..5 {
             let parties = [Party::default(), party(BOB)];
             let (call_id, caller_tag) = (b"x".to_vec(), b"a".to_vec());
-            table.begin(NOW, CallStart { transaction, call_id, caller_tag, parties });
+            table.begin(NOW, CallStart { transaction, call_id, caller_tag, parties, caller: None });
         }
         assert_eq!((table.len(), table.calls_of(BOB).len()), (2, 2));
         table.clear();

@@ -170,8 +170,13 @@ mod tests {
 
     fn text(is_detailed: bool) -> String {
         let calls = [call()];
-        let document =
-            Document { user: "bob@example.com", version: 3, calls: &calls, ended: &[5], is_detailed };
+        let document = Document {
+            user: "bob@example.com",
+            version: 3,
+            calls: &calls,
+            ended: &[5],
+            is_detailed,
+        };
         String::from_utf8(document.write()).unwrap()
     }
 

@@ -57,7 +57,8 @@ impl Notifier {
             subscription.next = now + self.config.interval;
             let expires = subscription.expires.since(now);
             let branch = self.notify(key, &Standing::Active { expires });
-            let sent = branch.map(|Token(branch)| Sent { branch, until: now + self.config.patience });
+            let sent =
+                branch.map(|Token(branch)| Sent { branch, until: now + self.config.patience });
             if let Some(subscription) = self.subscriptions.get_mut(&key) {
                 subscription.sent = sent;
             }
@@ -81,9 +82,7 @@ impl Notifier {
         let subscription = self.subscriptions.get_mut(&key)?;
         let user = self.users.get(&*subscription.user)?;
         let (body_type, body) = match subscription.package {
-            Package::MessageSummary => {
-                (summary::TYPE, user.messages.unwrap_or_default().summary())
-            }
+            Package::MessageSummary => (summary::TYPE, user.messages.unwrap_or_default().summary()),
             Package::Dialog => {
                 let calls = &user.calls;
                 let mut ended = core::mem::take(&mut subscription.told);
@@ -150,8 +149,7 @@ impl Notifier {
     /// Sends the message counts to `user`, which has no subscription. The response has no effect.
     pub(crate) fn notify_unasked(&mut self, user: &str, messages: Messages, flow: &Flow) {
         let uri = dialog_info::uri_of(user);
-        let (call_id, tag, branch) =
-            (self.tokens.next(), self.tokens.next(), self.tokens.next());
+        let (call_id, tag, branch) = (self.tokens.next(), self.tokens.next(), self.tokens.next());
         let address = ("<", &uri, ">");
         let mut dialog = Dialog::new(call_id, address, tag, address, &uri);
         let cseq = dialog.next_cseq();

@@ -76,7 +76,8 @@ impl Office {
                 let of = self.rng.choice(USERS).unwrap();
                 let mut subscriber = Subscriber::new("alice", "dialog", of);
                 let id = subscriber.call_id.clone();
-                let phone = |subscriber| Phone { subscriber, version: None, lit: 0, has_ended: false };
+                let phone =
+                    |subscriber| Phone { subscriber, version: None, lit: 0, has_ended: false };
                 self.phones.insert(id.clone(), phone(subscriber.clone()));
                 let (status, notifies) = self.rig.subscribe(&mut subscriber, self.rng.u32(60..300));
                 assert_eq!(status, 200);
@@ -105,7 +106,10 @@ impl Office {
                 let parties = [(); 2].map(|()| party(self.rng.choice(USERS).unwrap()));
                 let transaction = self.calls;
                 let (call_id, caller_tag) = (format!("{transaction}").into(), b"a".to_vec());
-                self.table.begin(now, CallStart { transaction, call_id, caller_tag, parties });
+                self.table.begin(
+                    now,
+                    CallStart { transaction, call_id, caller_tag, parties, caller: None },
+                );
                 self.standing.push(transaction);
             }
             3 | 4 => {

@@ -4,8 +4,8 @@ mod rig;
 
 use barebell_notifier::{Config, Messages, Reason};
 use rig::{Rig, Subscriber};
-use sip::HeaderName;
 use sip::Duration;
+use sip::HeaderName;
 
 #[test]
 fn the_state_is_told_at_once_and_after_each_change() {

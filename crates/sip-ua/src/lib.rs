@@ -46,10 +46,10 @@ mod uas;
 mod violation;
 mod way;
 
+pub use crate::core::{contact, via};
 pub use agent::Agent;
 pub use back_to_back::Placement;
 pub use call::{CallError, CallState, LOST_REASON, PassedRequest};
-pub use crate::core::{contact, via};
 pub use config::{Account, AccountError, AccountId, Config, Password, Reliable};
 pub use envelope::Envelope;
 pub use event::{

@@ -1,6 +1,6 @@
 //! The destination of an answer.
 
-use super::{Call, CallEnded, CallRecord, Condition, Drained, Registration};
+use super::{Call, CallEnded, CallRecord, Condition, Drained, MessageCounts, Registration};
 use super::{UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
 use crate::trace::{Mark, Traced, Traffic};
 use serde::Serialize;
@@ -18,6 +18,7 @@ impl Row for Traffic {}
 impl Row for CallRecord {}
 impl Row for Condition {}
 impl Row for Drained {}
+impl Row for MessageCounts {}
 impl Row for Registration {}
 impl Row for UserRow {}
 impl Row for UsersStored {}

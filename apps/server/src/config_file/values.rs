@@ -545,6 +545,6 @@ fn wrong_type(value: &DeValue<'_>, expected: &str) -> String {
     format!("this is of type {}; expected {expected}", value.type_str())
 }
 
-fn unknown(name: &str, expected: &str) -> String {
+pub(super) fn unknown(name: &str, expected: &str) -> String {
     format!("`{name}` is unknown; expected one of: {expected}")
 }

@@ -11,10 +11,11 @@ use crate::call_lines::Call;
 use crate::domains::sip_uri;
 use crate::log;
 use crate::trace::Tracer;
+use notifier::Messages;
 use parking_lot::Mutex;
 use relay::{CallReport, Calls, Refusals, Selection};
 use sip_server::config::{Config, Domain, Mode, State};
-use sip_server::{Output, Timing};
+use sip_server::{Flow, Output, Timing, Watch};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -54,13 +55,25 @@ impl Running {
     /// Replaces the configuration.
     pub(crate) fn configure(&self, config: Config) {
         self.hub.engine.configure(config.clone());
-        *self.config.lock() = config;
+        let watched = config.watching.calls;
+        let before = std::mem::replace(&mut *self.config.lock(), config).watching.calls;
+        if before != watched {
+            let mut local = self.local.lock();
+            let is_off = watched == Watch::Off;
+            self.hub.notifier.change_rights(self.hub.clock.now(), is_off, &mut local);
+            self.hub.carry_out(&mut local);
+        }
         self.note_unserved();
     }
 
     /// Changes the limits of the B2BUA.
     pub(crate) fn limit_b2bua(&self, settings: B2buaSettings) {
         self.hub.b2bua.configure(settings);
+    }
+
+    /// Changes the internal flow of message counts to phones without a subscription.
+    pub(crate) fn tell_phones(&self, flow: Option<Flow>) {
+        self.hub.notifier.set_unsolicited(flow);
     }
 
     /// The number of users in domains that are not served, by domain.
@@ -250,6 +263,7 @@ impl Desk for Running {
                     ("unstored", self.hub.unstored.load(Ordering::Relaxed)),
                 ])
                 .map(|(name, count)| (name.to_owned(), count))
+                .chain(self.hub.notifier.counters().map(|(name, count)| (name.to_owned(), count)))
                 .chain(self.hub.b2bua.counters().map(|(name, count)| (name.to_owned(), count)))
                 .chain(self.hub.ng.iter().flat_map(|ng| ng.counters()))
                 .collect(),
@@ -339,6 +353,16 @@ impl Desk for Running {
         Ok(CallEnded { id: ended.id, caller: ended.caller, callee: ended.callee })
     }
 
+    fn messages(&self, user: &str, counts: Option<Messages>) -> Result<Messages, String> {
+        let Some(counts) = counts else {
+            return Ok(self.hub.notifier.messages(user));
+        };
+        let mut local = self.local.lock();
+        self.hub.notifier.set_messages(self.hub.clock.now(), user, counts, &mut local);
+        self.hub.carry_out(&mut local);
+        Ok(counts)
+    }
+
     fn tracer(&self) -> Result<&Tracer, String> {
         Ok(&self.hub.trace)
     }
@@ -397,6 +421,10 @@ impl Desk for Running {
     fn user_removed(&self, name: &str, domain: &str) {
         let mut out = Output::default();
         self.hub.engine.remove_user(&address_of_record(name, domain), &mut out);
+        let mut local = self.local.lock();
+        let now = self.hub.clock.now();
+        self.hub.notifier.remove_user(now, &format!("{name}@{domain}"), &mut local);
+        self.hub.carry_out(&mut local);
         self.store_end(&sip_uri(name, domain), &out);
         self.note_unserved();
     }

@@ -4,6 +4,7 @@ use super::b2bua::SharedB2bua;
 use super::connections::Connections;
 use super::local::{CarryOut, Engine, Failed, Local};
 use super::media::{Media, Ng, Relay};
+use super::notifier::SharedNotifier;
 use super::records::Records;
 use super::refused::RefusedCalls;
 use super::total::Total;
@@ -46,6 +47,7 @@ pub(crate) struct Hub {
     pub(crate) sockets: Vec<Vec<Socket>>,
     pub(crate) connections: Connections,
     pub(crate) b2bua: Arc<SharedB2bua>,
+    pub(crate) notifier: Arc<SharedNotifier>,
     /// The ports of media, if there is a relay.
     pub(crate) media: Option<Media>,
     /// The relay of calls that the engine forwards, if they are relayed.
@@ -80,13 +82,17 @@ impl CarryOut for Hub {
         self.store_and_send(local);
         for turn in 0.. {
             if turn == MOST_TURNS && !local.internal.is_empty() {
-                log::error("internal", || "messages within the server are dropped: too many turns".into());
+                log::error("internal", || {
+                    "messages within the server are dropped: too many turns".into()
+                });
                 local.internal.clear();
             }
-            if local.failed.is_empty() && local.internal.is_empty() {
+            let is_quiet = local.internal.is_empty() && !local.has_call_changes;
+            if local.failed.is_empty() && is_quiet {
                 break;
             }
             let now = self.clock.now();
+            self.notifier.exchange(now, local);
             if !local.internal.is_empty() {
                 let digits = self.b2bua.exchange(now, local, &self.trace);
                 for asked in digits {
@@ -124,16 +130,17 @@ impl Hub {
         let handshake = self.media.as_ref().and_then(|media| media.next_handshake(local.index));
         let left = handshake.map(|due| due.saturating_duration_since(std::time::Instant::now()));
         let handshake = left.map(|left| self.clock.now() + sip::Duration::from(left));
-        let timers =
-            [local.worker.next_timer(), self.b2bua.next_timer(), self.next_digit(), handshake];
-        timers.into_iter().flatten().min()
+        let agents = [self.b2bua.next_timer(), self.notifier.next_timer()];
+        let timers = [local.worker.next_timer(), self.next_digit(), handshake];
+        timers.into_iter().chain(agents).flatten().min()
     }
 
-    /// Runs the timers of the engine, of the B2BUA, of digits and of handshakes that are due at
+    /// Runs the timers of the engine, of the user agents in the process, of digits and of handshakes that are due at
     /// `now`.
     pub(super) fn on_timer(&self, now: Instant, local: &mut Local) {
         local.worker.on_timer(now, &mut local.out);
         self.b2bua.on_timer(now, local);
+        self.notifier.on_timer(now, local);
         self.play_digits(now);
         if let Some(media) = &self.media {
             media.continue_handshakes(local.index, std::time::Instant::now());
@@ -149,8 +156,8 @@ impl Hub {
     }
 
     fn store_and_send(&self, local: &mut Local) {
-        let Local { index, worker, out, outbox, internal, declined, refused, failed, arrivals } =
-            local;
+        let Local { index, worker, out, outbox, internal, declined, refused, failed, .. } = local;
+        let arrivals = &mut local.arrivals;
         if out.is_empty() {
             return out.clear();
         }
@@ -159,6 +166,8 @@ impl Hub {
             let refused = refuse_promises(out);
             self.unstored.fetch_add(refused, Ordering::Relaxed);
         }
+        // Another thread may get the response to a message as soon as it is sent.
+        local.has_call_changes |= self.notifier.note(self.clock.now(), &mut out.events);
         SharedB2bua::take(out, internal);
         let sent = out.transmits.iter();
         self.trace.sent(sent.map(|it| (&it.flow, &out.bytes[it.range.clone()])));
@@ -209,6 +218,8 @@ impl Hub {
                 Event::CallEnded(record) if is_recorded_otherwise(&record, declined) => {}
                 Event::CallEnded(record) if may_call_again(&record) => refused.push(*record),
                 Event::CallEnded(record) => self.keep(record),
+                // The notifier has it.
+                Event::Call(_) => {}
             }
         }
         out.clear();

@@ -37,7 +37,9 @@ impl Subscriber {
     fn subscribe(&mut self, expires: u32) -> String {
         self.cseq += 1;
         let of = match &self.to_tag {
-            None if !self.of.is_empty() => format!(";of={};shows=calls", self.of.replace('@', "%40")),
+            None if !self.of.is_empty() => {
+                format!(";of={};shows=calls", self.of.replace('@', "%40"))
+            }
             _ => String::new(),
         };
         let tag = self.to_tag.as_ref().map_or(String::new(), |tag| format!(";tag={tag}"));

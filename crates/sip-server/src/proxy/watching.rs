@@ -32,18 +32,22 @@ enum Package {
     Dialog,
 }
 
-/// True if the owner is told the changes of calls.
-pub(super) fn sees_calls(settings: &Settings) -> bool {
+/// True if requests may go to the notifier, which is reached again by tokens in Record-Route.
+fn has_notifier(settings: &Settings) -> bool {
     let config = &settings.config;
     cfg!(feature = "office")
-        && config.watching.calls != Watch::Off
         && (config.mode, config.state) == (Mode::Proxy, State::Stateful)
         && config.record_route
 }
 
+/// True if the owner is told the changes of calls.
+fn sees_calls(settings: &Settings) -> bool {
+    has_notifier(settings) && settings.config.watching.calls != Watch::Off
+}
+
 /// The event package of a SUBSCRIBE that the notifier serves.
 fn package_of(message: &Message<'_>, env: &Env<'_>) -> Option<Package> {
-    if !cfg!(feature = "office") || message.method() != Some(Method::Subscribe) {
+    if !has_notifier(env.settings) || message.method() != Some(Method::Subscribe) {
         return None;
     }
     let event = message.value(HeaderName::Event)?;

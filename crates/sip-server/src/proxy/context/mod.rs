@@ -316,9 +316,7 @@ impl Context {
 
     /// True if this is the first INVITE of a call.
     fn begins_call(&self) -> bool {
-        self.kind == TransactionKind::Invite
-            && !self.has_to_tag
-            && !self.back.flow().is_internal()
+        self.kind == TransactionKind::Invite && !self.has_to_tag && !self.back.flow().is_internal()
     }
 
     /// True if the client expects no further response.
