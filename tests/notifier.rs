@@ -1,8 +1,8 @@
 //! Lamps, message counts and pickup: scripted user agents and phones at a server with a notifier.
 
 use peers::call::establish;
-use peers::phone::Kind::{Barebell, Linphone};
-use peers::phone::{Action, Event, Kind};
+use peers::phone::Kind::{Barebell, Baresip, Linphone};
+use peers::phone::{Account, Action, Event, Kind, Phone};
 use peers::server::TRUSTS_NOBODY;
 use peers::test_server::{PASSWORD, TestServer};
 use peers::transport::Transport::{Tcp, Udp};
@@ -27,7 +27,7 @@ struct Watcher {
 impl Watcher {
     /// `agent` subscribes to `event` of the user `of`.
     fn new(mut agent: Agent, event: &str, of: &str) -> Self {
-        let mut dialog = agent.dialog(&format!("sip:{of}@example.com"));
+        let mut dialog = agent.dialog(&format!("sip:{of}@barebell.test"));
         agent.ask(&mut dialog, "SUBSCRIBE", &lines(event, 600), "");
         let accepted = agent.response("SUBSCRIBE", 200);
         let mut watcher = Self { agent, dialog: accepted.dialog() };
@@ -60,7 +60,7 @@ fn lines(event: &str, expires: u32) -> String {
 
 /// The status of the response to a SUBSCRIBE of `agent`.
 fn status_of(agent: &mut Agent, event: &str, of: &str) -> Option<u16> {
-    let mut dialog = agent.dialog(&format!("sip:{of}@example.com"));
+    let mut dialog = agent.dialog(&format!("sip:{of}@barebell.test"));
     agent.ask(&mut dialog, "SUBSCRIBE", &lines(event, 600), "");
     agent.final_response("SUBSCRIBE").status()
 }
@@ -71,9 +71,9 @@ fn lamp_follows_a_call(mode: &str) {
     let (alice, bob) = (exchange.agent("alice"), exchange.agent("bob"));
     let (mut alice, mut bob) = establish(alice, bob);
     let body = carol.wait_for("<state>confirmed</state>");
-    assert!(body.contains("entity=\"sip:bob@example.com\""), "{body}");
+    assert!(body.contains("entity=\"sip:bob@barebell.test\""), "{body}");
     assert!(body.contains("direction=\"recipient\""), "{body}");
-    assert!(body.contains("<identity>sip:alice@example.com</identity>"), "{body}");
+    assert!(body.contains("<identity>sip:alice@barebell.test</identity>"), "{body}");
     alice.pass(&mut bob, "BYE", "");
     let body = carol.wait_for("<state>terminated</state>");
     assert_eq!(body.matches("<dialog id=").count(), 1, "{body}");
@@ -94,7 +94,7 @@ fn a_lamp_blinks_while_a_phone_rings_and_is_out_after_a_refusal() {
     let exchange = server("watch = \"state\"\n", "needed");
     let mut carol = Watcher::new(exchange.agent("carol"), "dialog", "bob");
     let (mut alice, mut bob) = (exchange.agent("alice"), exchange.agent("bob"));
-    let mut calling = alice.dialog("sip:bob@example.com");
+    let mut calling = alice.dialog("sip:bob@barebell.test");
     alice.ask(&mut calling, "INVITE", "", SESSION);
     let invite = bob.request("INVITE");
     let called = bob.dialog_with(&invite);
@@ -115,7 +115,7 @@ fn messages_light_the_lamp_of_their_user() {
     assert_eq!((&counts[0]["new"], &counts[0]["old"]), (&2.into(), &1.into()));
     let body = alice.wait_for("Messages-Waiting: yes");
     assert!(body.contains("Voice-Message: 2/1 (0/0)"), "{body}");
-    let shown = exchange.server.rows(&["messages", "alice@example.com", "--json"]);
+    let shown = exchange.server.rows(&["messages", "alice@barebell.test", "--json"]);
     assert_eq!(shown, counts);
     let Watcher { mut agent, mut dialog } = alice;
     agent.ask(&mut dialog, "SUBSCRIBE", &lines("message-summary", 0), "");
@@ -125,6 +125,18 @@ fn messages_light_the_lamp_of_their_user() {
     agent.answer(&last, &dialog, 200, "", "");
     exchange.server.wait_for_count("notifications", 3);
     assert_eq!(exchange.server.counter("subscriptions"), 0);
+}
+
+#[test]
+fn baresip_subscribes_to_its_messages_and_is_told_a_change() {
+    let exchange = server("", "needed");
+    let account = Account { options: "mwi".into(), ..exchange.account("alice", Udp) };
+    let _alice = Phone::registered(Baresip, account);
+    exchange.server.wait_for_count("subscriptions", 1);
+    exchange.server.wait_for_count("notifications", 1);
+    let _ = exchange.server.rows(&["messages", "alice", "--new", "1", "--old", "0", "--json"]);
+    exchange.server.wait_for_count("notifications", 2);
+    assert_eq!(exchange.server.counter("subscriptions-lost"), 0);
 }
 
 #[test]
@@ -147,7 +159,7 @@ fn without_the_right_nothing_is_told() {
     assert_eq!(status_of(&mut carol, "dialog", "bob"), Some(200));
     let mut stranger = Agent::stranger("eve", "elsewhere.example", exchange.server.address());
     for event in ["dialog", "message-summary"] {
-        let mut dialog = stranger.dialog("sip:bob@example.com");
+        let mut dialog = stranger.dialog("sip:bob@barebell.test");
         stranger.send(&mut dialog, "SUBSCRIBE", &lines(event, 600), "");
         assert_eq!(stranger.final_response("SUBSCRIBE").status(), Some(405));
     }
@@ -161,12 +173,12 @@ fn a_refresh_proves_the_user_anew_and_a_stranger_cannot_end_a_subscription() {
     let Watcher { mut agent, mut dialog } = carol;
     agent.send(&mut dialog, "SUBSCRIBE", &lines("dialog", 0), "");
     assert_eq!(agent.final_response("SUBSCRIBE").status(), Some(407), "no credentials");
-    let mut forged = Agent::stranger("carol", "example.com", exchange.server.address());
+    let mut forged = Agent::stranger("carol", "barebell.test", exchange.server.address());
     forged.send(&mut dialog, "SUBSCRIBE", &lines("dialog", 0), "");
     assert_eq!(forged.final_response("SUBSCRIBE").status(), Some(407));
     assert_eq!(exchange.server.counter("subscriptions"), 1);
     // A password that was replaced proves nothing.
-    let mut thief = Agent::new("alice", PASSWORD, "example.com", exchange.server.address());
+    let mut thief = Agent::new("alice", PASSWORD, "barebell.test", exchange.server.address());
     let mut other = dialog.clone();
     thief.ask(&mut other, "SUBSCRIBE", &lines("dialog", 0), "");
     assert_eq!(thief.final_response("SUBSCRIBE").status(), Some(403), "another user");
@@ -228,7 +240,7 @@ fn without_a_ringing_call_or_the_right_there_is_no_pickup() {
         let exchange = server(office, "needed");
         let _bob = exchange.agent("bob");
         let mut carol = exchange.agent("carol");
-        let mut dialog = carol.dialog("sip:**bob@example.com");
+        let mut dialog = carol.dialog("sip:**bob@barebell.test");
         carol.ask(&mut dialog, "INVITE", "", SESSION);
         assert_eq!(carol.final_response("INVITE").status(), Some(expected), "{office}");
     }

@@ -44,7 +44,7 @@ pub struct Notifier {
     pub(crate) subscriptions: HashMap<Key, Subscription>,
     pub(crate) users: HashMap<Box<str>, User>,
     /// The number of subscriptions of each subscriber.
-    pub(crate) subscribers: HashMap<Vec<u8>, usize>,
+    pub(crate) subscribers: HashMap<Box<str>, usize>,
     /// The number of subscriptions of each source.
     pub(crate) sources: HashMap<Source, usize>,
     /// The subscriptions of the NOTIFYs that are not answered, by their branches.
@@ -161,8 +161,7 @@ impl Notifier {
     /// Ends the subscriptions of `user` and to its states, which are forgotten: the user is
     /// removed.
     pub fn remove_user(&mut self, now: Instant, user: &str) {
-        let uri = crate::dialog_info::uri_of(user);
-        self.end_those(now, Reason::NoResource, |it| &*it.user == user || it.subscriber == uri);
+        self.end_those(now, Reason::NoResource, |it| [&*it.user, &*it.subscriber].contains(&user));
         self.users.remove(user);
     }
 

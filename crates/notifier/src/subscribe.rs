@@ -20,6 +20,9 @@ pub(crate) const USER: &str = "notifier";
 /// the proxy writes.
 const OF: &str = "of";
 
+/// The parameter with the subscriber.
+const BY: &str = "by";
+
 /// The parameter with the right to know the parties of calls and their dialogs, and its value.
 const SHOWS: (&str, &[u8]) = ("shows", b"calls");
 
@@ -35,15 +38,19 @@ type Refusal = (u16, Vec<u8>);
 /// The content of a new SUBSCRIBE that the proxy has written.
 struct Asked {
     user: Box<str>,
+    subscriber: Box<str>,
     is_detailed: bool,
 }
 
 impl Asked {
     fn read(request: &Message<'_>) -> Option<Self> {
         let Ok(Uri::Sip(uri)) = Uri::parse(request.request_uri()?) else { return None };
-        let user = unescape(uri.params.value(OF)?);
-        let user = core::str::from_utf8(&user).ok()?.into();
-        Some(Self { user, is_detailed: uri.params.value(SHOWS.0) == Some(SHOWS.1) })
+        let name_of = |param| {
+            let name = unescape(uri.params.value(param)?);
+            Some(Box::from(core::str::from_utf8(&name).ok()?))
+        };
+        let is_detailed = uri.params.value(SHOWS.0) == Some(SHOWS.1);
+        Some(Self { user: name_of(OF)?, subscriber: name_of(BY)?, is_detailed })
     }
 }
 
@@ -116,7 +123,8 @@ impl Notifier {
     ) -> Result<(Key, Duration), Refusal> {
         let (package, expires) = self.terms(request)?;
         let refused = |status| (status, Vec::new());
-        let Asked { user, is_detailed } = Asked::read(request).ok_or_else(|| refused(404))?;
+        let Asked { user, subscriber, is_detailed } =
+            Asked::read(request).ok_or_else(|| refused(404))?;
         if request.as_bytes().len() > self.config.subscribe_bytes {
             return Err(refused(513));
         }
@@ -130,7 +138,6 @@ impl Notifier {
         if self.subscriptions.contains_key(&key) {
             return Ok((key, expires));
         }
-        let subscriber = from.uri_bytes.to_vec();
         let source = sip::Source::of(flow.remote.ip());
         let of_user = self.subscribers.get(&subscriber).copied().unwrap_or_default();
         let of_source = self.sources.get(&source).copied().unwrap_or_default();
@@ -181,9 +188,9 @@ impl Notifier {
         let found = found.filter(|it| it.dialog.id() == *id && it.expires > now);
         let subscription = found.ok_or_else(|| refused(481))?;
         // The proxy has proved this name. Another one has no right to the subscription.
-        let is_subscriber =
-            from_of(request).is_some_and(|from| from.uri_bytes == subscription.subscriber);
-        if !is_subscriber {
+        let before = NameAddr::parse(HeaderName::From, subscription.dialog.remote()).ok();
+        let names = [before, from_of(request)].map(|from| from.map(|from| from.uri_bytes));
+        if names[0] != names[1] {
             return Err(refused(403));
         }
         let (package, expires) = terms?;

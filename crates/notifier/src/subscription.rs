@@ -72,8 +72,8 @@ pub(crate) struct Subscription {
     pub(crate) event: Vec<u8>,
     /// The user that the subscription is about, `name@domain`.
     pub(crate) user: Box<str>,
-    /// The URI in From.
-    pub(crate) subscriber: Vec<u8>,
+    /// The user that has subscribed, `name@domain`.
+    pub(crate) subscriber: Box<str>,
     /// True if the subscriber may know the parties of calls and their dialogs.
     pub(crate) is_detailed: bool,
     pub(crate) expires: Instant,

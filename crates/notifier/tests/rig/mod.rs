@@ -38,7 +38,8 @@ impl Subscriber {
         self.cseq += 1;
         let of = match &self.to_tag {
             None if !self.of.is_empty() => {
-                format!(";of={};shows=calls", self.of.replace('@', "%40"))
+                let of = self.of.replace('@', "%40");
+                format!(";of={of};by={}%40example.com;shows=calls", self.name)
             }
             _ => String::new(),
         };

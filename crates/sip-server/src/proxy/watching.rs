@@ -111,10 +111,10 @@ fn notifier_of<R: RawMutex>(
         (Package::Dialog, Some(asker)) => is_neighbour(asker, user),
         _ => is_own,
     };
-    if !may_watch {
+    let Some(asker) = asker.filter(|_| may_watch) else {
         env.counters.watching_denied.add();
         return Err(Refusal::Status(Status::FORBIDDEN.with_reason("Watching Denied")));
-    }
+    };
     if shared.location.look_up(user, |found| found.is_none()) {
         return Err(Refusal::Status(Status::NOT_FOUND.into()));
     }
@@ -122,8 +122,10 @@ fn notifier_of<R: RawMutex>(
     let scheme: &[u8] = if is_sips(incoming.head.uri_bytes) { b"sips" } else { b"sip" };
     let mut uri = [scheme, b":notifier@"].concat();
     write_address(&mut uri, flow.local);
-    uri.extend_from_slice(b";of=");
-    uri.extend_from_slice(&escape_param(user.as_bytes()));
+    for (name, user) in [(&b";of="[..], user), (b";by=", &asker)] {
+        uri.extend_from_slice(name);
+        uri.extend_from_slice(&escape_param(user.as_bytes()));
+    }
     if is_own || env.settings.config.watching.calls == Watch::Calls {
         uri.extend_from_slice(b";shows=calls");
     }

@@ -31,3 +31,4 @@ mod token;
 mod torture;
 mod transports;
 mod unreached;
+mod watching;

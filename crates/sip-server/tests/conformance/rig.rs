@@ -5,7 +5,8 @@ use barebell_sip_server::config::{Domain, Listener, Network};
 use barebell_sip_server::journal_record::Record;
 use barebell_sip_server::relay::{CallReport, Calls};
 use barebell_sip_server::{
-    Config, Connection, Event, Flow, JoinedCalls, Location, Output, Payers, Server, Ticket, Worker,
+    Config, Connection, Event, Flow, JoinedCalls, Location, Output, Payers, Server, Ticket,
+    WatchedCalls, Worker,
 };
 use parking_lot::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, DigestInput, Ha1Set};
@@ -116,6 +117,12 @@ impl Rig {
     /// Sets the calls of the owner's B2BUA.
     pub(crate) fn join(&mut self, calls: Arc<dyn JoinedCalls>) {
         self.server.set_joined_calls(calls);
+        self.worker = self.server.worker();
+    }
+
+    /// Sets the calls of users, as the owner has them.
+    pub(crate) fn watch(&mut self, calls: Arc<dyn WatchedCalls>) {
+        self.server.set_watched_calls(calls);
         self.worker = self.server.worker();
     }
 
