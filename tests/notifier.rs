@@ -140,6 +140,30 @@ fn baresip_subscribes_to_its_messages_and_is_told_a_change() {
 }
 
 #[test]
+fn barebell_phone_subscribes_to_its_messages() {
+    let exchange = server("", "needed");
+    let account = Account { options: "--messages".into(), ..exchange.account("alice", Udp) };
+    let _alice = Phone::registered(Barebell, account);
+    exchange.server.wait_for_count("notifications", 1);
+    let _ = exchange.server.rows(&["messages", "alice", "--new", "1", "--old", "0", "--json"]);
+    exchange.server.wait_for_count("notifications", 2);
+    assert_eq!(exchange.server.counter("subscriptions"), 1);
+    assert_eq!(exchange.server.counter("subscriptions-lost"), 0);
+}
+
+#[test]
+fn a_user_has_a_limited_number_of_subscriptions() {
+    let exchange = server(CALLS, "needed");
+    let mut carol = exchange.agent("carol");
+    for expected in (0..101).map(|count| if count < 100 { 200 } else { 480 }) {
+        assert_eq!(status_of(&mut carol, "dialog", "bob"), Some(expected));
+        carol.read_all();
+    }
+    assert_eq!(status_of(&mut exchange.agent("alice"), "dialog", "bob"), Some(200));
+    assert_eq!(exchange.server.counter("subscriptions-limit"), 1);
+}
+
+#[test]
 fn a_phone_without_a_subscription_is_told_if_the_operator_wants_it() {
     let exchange = server("messages = \"all\"\n", "needed");
     let mut alice = exchange.agent("alice");
@@ -202,7 +226,7 @@ fn the_end_of_the_server_ends_subscriptions_so_that_phones_begin_them_anew() {
     drop(stopping.join().expect("the server stops"));
 }
 
-/// Alice calls bob, whose phone rings. Carol dials the code of a pickup, and talks to alice.
+/// Alice calls bob, and his phone rings. Carol dials the code of a pickup, and talks to alice.
 fn picks_up(mode: &str, caller: Kind, picker: Kind) {
     let exchange = server(CALLS, mode);
     let mut alice = exchange.phone(caller, "alice", Tcp);

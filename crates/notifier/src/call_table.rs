@@ -1,7 +1,7 @@
 //! The calls of users, by the messages that a proxy forwards.
 //!
 //! A call is known by the number of its INVITE's transaction until it is answered, and by its
-//! dialog afterwards. A call whose end is not seen ends at its deadline.
+//! dialog afterwards. A call without a seen end ends at its deadline.
 
 use crate::dialog_info::{CallState, Phase};
 use alloc::boxed::Box;
@@ -23,8 +23,7 @@ pub struct TableLimits {
     pub calls: usize,
     /// The maximum number of calls that a user is shown with.
     pub calls_of_user: usize,
-    /// The time after its last response in which a call is answered or refused. It is longer than
-    /// timer C of the proxy.
+    /// The maximum time between responses to an INVITE. It is longer than timer C of the proxy.
     pub ringing: Duration,
     /// The time without a message after which an answered call without a session timer counts as
     /// ended.
@@ -105,8 +104,8 @@ impl Call {
     }
 }
 
-/// The calls that stand. After each change [`CallTable::take_changed`] returns the users whose
-/// states it has changed.
+/// The calls that stand. After each change [`CallTable::take_changed`] returns the users with
+/// changed states.
 #[derive(Debug, Default)]
 pub struct CallTable {
     limits: TableLimits,
@@ -240,7 +239,7 @@ impl CallTable {
         all.into_iter().for_each(|transaction| self.remove(transaction));
     }
 
-    /// Removes and returns the users whose states have changed.
+    /// Removes and returns the users with changed states.
     pub fn take_changed(&mut self) -> impl Iterator<Item = Box<str>> + use<> {
         core::mem::take(&mut self.changed).into_iter()
     }
@@ -270,7 +269,7 @@ impl CallTable {
         };
         let mut value = Vec::new();
         replaces.encode(&mut value);
-        // What peers have written may be no value of Replaces.
+        // Peers may have written something else than tags.
         (Replaces::parse(&value)? == replaces).then_some(Pickup { caller, replaces: value })
     }
 

@@ -15,7 +15,7 @@ pub struct Config {
     /// The shortest interval between two NOTIFYs of a subscription. Changes in between are told
     /// together.
     pub interval: Duration,
-    /// The time in which a NOTIFY has to be answered. Otherwise the subscription ends.
+    /// The time until the response to a NOTIFY. Without one the subscription ends.
     pub patience: Duration,
     /// The maximum number of subscriptions.
     pub subscriptions: usize,

@@ -100,8 +100,8 @@ impl Notifier {
         self.timers.next()
     }
 
-    /// Processes the timers that are due at `now`: expiries, changes whose interval is over, and
-    /// NOTIFYs without a response.
+    /// Processes the timers that are due at `now`: expiries, delayed changes, and NOTIFYs
+    /// without a response.
     pub fn on_timer(&mut self, now: Instant) {
         for key in self.timers.take_due(now) {
             let Some(subscription) = self.subscriptions.get_mut(&key) else { continue };

@@ -27,6 +27,9 @@ pub(crate) enum Owner {
     Registration(AccountId),
     Call(CallId),
     Message(MessageId),
+    /// The subscription to message counts of the account.
+    #[cfg(feature = "messages")]
+    Messages(AccountId),
     /// The owner of the agent, for a request that it passes on.
     Passed(RequestId),
     /// No receiver: the result of a CANCEL is that of its INVITE.

@@ -33,6 +33,8 @@ mod envelope;
 mod event;
 mod info_digit;
 mod message;
+#[cfg(feature = "messages")]
+mod message_subscription;
 mod receive;
 mod registration;
 mod replaces;

@@ -83,7 +83,7 @@ impl SharedNotifier {
         Self { state: Mutex::new(State { notifier, calls }), next_timer: AtomicU64::new(u64::MAX) }
     }
 
-    /// Takes note of the changes of calls in `events`, before the messages that cause them are sent.
+    /// Notes the changes of calls in `events`, before the messages that cause them are sent.
     /// Returns true if there are some, to be told by [`SharedNotifier::exchange`].
     pub(super) fn note(&self, now: Instant, events: &mut Vec<Event>) -> bool {
         if !events.iter().any(|event| matches!(event, Event::Call(_))) {

@@ -43,7 +43,7 @@ pub struct WatchedParty {
     pub identity: Box<[u8]>,
 }
 
-/// A change of a call between parties of which one is a user of this server.
+/// A change of a call from or to a user of this server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallChange {
     /// A new INVITE is forwarded.
@@ -65,7 +65,7 @@ pub enum CallChange {
         transaction: u128,
         /// The status.
         status: u16,
-        /// The tag of the callee. Empty if there is none.
+        /// The tag of the callee, or empty.
         callee_tag: Box<[u8]>,
         /// The session interval (RFC 4028).
         interval: Option<Duration>,
