@@ -104,8 +104,14 @@ impl MessageSubscription {
         let cseq = response.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
         dialog.raise_local_cseq(cseq.map_or(0, |cseq| cseq.number));
         let seconds = |name| Some(delta_seconds(name, response.value(name)?).ok()?.into());
+        let confirmed = match dialog.state() {
+            State::Confirmed => dialog.on_success_received(response),
+            State::Initial | State::Early => {
+                Dialog::from_response(response).map(|created| dialog = created)
+            }
+        };
         match status {
-            200..300 if dialog.on_success_received(response).is_ok() => {
+            200..300 if confirmed.is_ok() => {
                 self.flow = result.flow;
                 let granted = seconds(HeaderName::Expires).map_or(EXPIRES, Duration::from_secs);
                 let wait = Duration::from_micros(granted.min(EXPIRES).as_micros() / 10 * 8);

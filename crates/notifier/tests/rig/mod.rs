@@ -1,4 +1,6 @@
 //! A notifier behind a proxy that a test plays, and its subscribers.
+// Each test file uses a part of it.
+#![allow(dead_code)]
 
 use barebell_notifier::{Config, Notifier};
 use sip::header::NameAddr;
@@ -6,22 +8,22 @@ use sip::{Duration, Endpoint, Flow, HeaderName, Instant, Message, Transport};
 
 /// A subscriber, as the proxy passes its requests.
 #[derive(Clone, Debug)]
-pub struct Subscriber {
-    pub name: String,
-    pub event: String,
+pub(crate) struct Subscriber {
+    pub(crate) name: String,
+    pub(crate) event: String,
     /// The user that the subscription is about. Empty for a request that names none.
-    pub of: String,
-    pub call_id: String,
-    pub to_tag: Option<String>,
-    pub cseq: u32,
+    pub(crate) of: String,
+    pub(crate) call_id: String,
+    pub(crate) to_tag: Option<String>,
+    pub(crate) cseq: u32,
     /// Further header field lines.
-    pub lines: String,
+    pub(crate) lines: String,
     /// The last response.
-    pub response: String,
+    pub(crate) response: String,
 }
 
 impl Subscriber {
-    pub fn new(name: &str, event: &str, of: &str) -> Self {
+    pub(crate) fn new(name: &str, event: &str, of: &str) -> Self {
         Self {
             name: name.to_owned(),
             event: event.to_owned(),
@@ -58,14 +60,14 @@ impl Subscriber {
 
 /// A NOTIFY.
 #[derive(Clone, Debug)]
-pub struct Notify {
-    pub bytes: Vec<u8>,
-    pub uri: String,
-    pub via: String,
-    pub call_id: String,
+pub(crate) struct Notify {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) uri: String,
+    pub(crate) via: String,
+    pub(crate) call_id: String,
     /// The value of Subscription-State.
-    pub state: String,
-    pub body: String,
+    pub(crate) state: String,
+    pub(crate) body: String,
 }
 
 impl Notify {
@@ -85,7 +87,7 @@ impl Notify {
     }
 
     /// The response with this status and these header field lines.
-    pub fn response(&self, status: u16, lines: &str) -> Vec<u8> {
+    pub(crate) fn response(&self, status: u16, lines: &str) -> Vec<u8> {
         let message = Message::parse(&self.bytes).unwrap();
         let mut out = format!("SIP/2.0 {status} X\r\nVia: {}\r\n", self.via).into_bytes();
         let kept = [HeaderName::From, HeaderName::To, HeaderName::CallId, HeaderName::CSeq];
@@ -95,15 +97,15 @@ impl Notify {
     }
 }
 
-pub struct Rig {
-    pub notifier: Notifier,
-    pub now: Instant,
+pub(crate) struct Rig {
+    pub(crate) notifier: Notifier,
+    pub(crate) now: Instant,
     /// The internal flow of the subscribers.
-    pub flow: Flow,
+    pub(crate) flow: Flow,
 }
 
 impl Rig {
-    pub fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config) -> Self {
         let (local, remote) = (([192, 0, 2, 1], 5060).into(), ([198, 51, 100, 7], 5060).into());
         let flow = Flow { transport: Transport::Udp, local, remote, connection: None };
         Self {
@@ -114,7 +116,11 @@ impl Rig {
     }
 
     /// Sends a SUBSCRIBE. Returns the status of its response, and the NOTIFYs that follow.
-    pub fn subscribe(&mut self, subscriber: &mut Subscriber, expires: u32) -> (u16, Vec<Notify>) {
+    pub(crate) fn subscribe(
+        &mut self,
+        subscriber: &mut Subscriber,
+        expires: u32,
+    ) -> (u16, Vec<Notify>) {
         let request = subscriber.subscribe(expires);
         let flow = self.flow;
         self.notifier.receive(self.now, &flow, request.as_bytes());
@@ -130,18 +136,18 @@ impl Rig {
     }
 
     /// Takes the NOTIFYs that were sent.
-    pub fn notifies(&mut self) -> Vec<Notify> {
+    pub(crate) fn notifies(&mut self) -> Vec<Notify> {
         let sent = std::iter::from_fn(|| self.notifier.poll_transmit());
         sent.map(|transmit| Notify::read(transmit.bytes)).collect()
     }
 
-    pub fn answer(&mut self, notify: &Notify, status: u16, lines: &str) {
+    pub(crate) fn answer(&mut self, notify: &Notify, status: u16, lines: &str) {
         let flow = self.flow;
         self.notifier.receive(self.now, &flow, &notify.response(status, lines));
     }
 
     /// Lets `time` pass, with all timers.
-    pub fn pass(&mut self, time: Duration) {
+    pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(next) = self.notifier.next_timer().filter(|next| *next <= end) {
             self.now = self.now.max(next);

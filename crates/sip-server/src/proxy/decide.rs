@@ -235,7 +235,7 @@ fn find_targets<R: RawMutex>(
                     takes_digits: false,
                     detour: None,
                     flows: None,
-                    lines: Vec::new(),
+                    takeover: None,
                 };
                 targets.push(match carrier {
                     Some(carrier) => target.first_on(carrier),

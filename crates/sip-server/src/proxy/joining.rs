@@ -180,7 +180,7 @@ fn target(uri: &[u8], flow: &Flow, detour: Detour, q: u16, env: &Env<'_>) -> Tar
         takes_digits: false,
         detour: Some(Box::new(detour)),
         flows: None,
-        lines: Vec::new(),
+        takeover: None,
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn write_request(
                 let through = Ways { from, uri, to: flow, follows: target.flow_bound };
                 write_record_route(request, names, &through, env, lines);
             }
-            lines.extend_from_slice(&target.lines);
+            lines.extend(target.takeover.iter().flat_map(|takeover| &takeover.lines));
             if plan.is_edge {
                 write_path(&plan.arrived_on, flow, env, lines);
             }

@@ -39,8 +39,15 @@ pub(crate) struct Target {
     pub(crate) detour: Option<Box<Detour>>,
     /// Set if this is one of the flows to a phone.
     pub(crate) flows: Option<Box<Flows>>,
+    /// Set if the request takes over a call.
+    pub(crate) takeover: Option<Box<Takeover>>,
+}
+
+/// The call that a request takes over (RFC 3891).
+#[derive(Clone, Debug)]
+pub(crate) struct Takeover {
     /// Complete header field lines that the request gets.
-    pub(crate) lines: Vec<u8>,
+    pub(super) lines: Vec<u8>,
 }
 
 /// The call that the owner's B2BUA makes for the request.
@@ -111,7 +118,7 @@ impl Target {
             flows: binding
                 .phone_of_flow()
                 .map(|phone| Box::new(Flows { user: 0, phone: phone.into(), further: Vec::new() })),
-            lines: Vec::new(),
+            takeover: None,
         }))
     }
 }
@@ -149,7 +156,9 @@ impl Target {
             let direct = detour.instead_of.as_ref();
             size_of::<Detour>() + direct.map_or(0, |direct| direct.bytes())
         });
-        size_of::<Self>() + self.uri.len() + self.path.len() + self.lines.len() + flows + detour
+        let takeover = self.takeover.as_ref();
+        let takeover = takeover.map_or(0, |it| size_of::<Takeover>() + it.lines.len());
+        size_of::<Self>() + self.uri.len() + self.path.len() + takeover + flows + detour
     }
 
     /// The request URI to forward with. A contact may contain header fields, a request URI may not

@@ -3,7 +3,7 @@
 
 use super::authorization::{Authorization, speaker};
 use super::refusal::Refusal;
-use super::target::{Target, Targets};
+use super::target::{Takeover, Target, Targets};
 use super::via_branch::Said;
 use crate::core::address_of_record::AddressOfRecord;
 use crate::core::config::{Mode, State};
@@ -129,7 +129,7 @@ fn notifier_of<R: RawMutex>(
     if is_own || env.settings.config.watching.calls == Watch::Calls {
         uri.extend_from_slice(b";shows=calls");
     }
-    Ok(Targets::from_iter([target(&uri, flow, Vec::new(), Vec::new(), env)]))
+    Ok(Targets::from_iter([target(&uri, flow, Vec::new(), None, env)]))
 }
 
 /// The caller of the call that rings `user`, for an INVITE of `asker` that replaces the call.
@@ -158,10 +158,16 @@ fn taken_over<R: RawMutex>(
     // Another phone of the caller would take it for a new call.
     write_line(&mut lines, b"Require", b"replaces");
     let CallerPlace { uri, routes, flow } = caller;
-    Ok(Targets::from_iter([target(&uri, flow, routes.into_vec(), lines, env)]))
+    Ok(Targets::from_iter([target(&uri, flow, routes.into_vec(), Some(Takeover { lines }), env)]))
 }
 
-fn target(uri: &[u8], flow: Flow, path: Vec<u8>, lines: Vec<u8>, env: &Env<'_>) -> Target {
+fn target(
+    uri: &[u8],
+    flow: Flow,
+    path: Vec<u8>,
+    takeover: Option<Takeover>,
+    env: &Env<'_>,
+) -> Target {
     Target {
         uri: SmallVec::from_slice(uri),
         path,
@@ -174,7 +180,7 @@ fn target(uri: &[u8], flow: Flow, path: Vec<u8>, lines: Vec<u8>, env: &Env<'_>) 
         takes_digits: false,
         detour: None,
         flows: None,
-        lines,
+        takeover: takeover.map(Box::new),
     }
 }
 
