@@ -55,7 +55,11 @@ impl Baresip {
              module_app ctrl_tcp.so\n\
              module_app menu.so\n\
              ctrl_tcp_listen 127.0.0.1:{control}\n\
-             {issuers}",
+             {mwi}{issuers}",
+            mwi = match account.options.as_str() {
+                "mwi" => "module_app mwi.so\n",
+                _ => "",
+            },
             issuers = account
                 .issuers
                 .as_ref()

@@ -98,7 +98,8 @@ pub struct Account {
     pub machine: Option<Machine>,
     /// The STUN servers with ports. Only for barebell-phone.
     pub stun: Vec<String>,
-    /// Additional options, separated by spaces. Only for Barebell's phones.
+    /// Additional options, separated by spaces. Only for Barebell's phones. `mwi`: baresip
+    /// subscribes to its messages.
     pub options: String,
 }
 

@@ -212,6 +212,9 @@ pub(crate) struct LineArgs {
     /// Accept calls, too, that do not come through the server of an account
     #[arg(long)]
     pub(crate) direct: bool,
+    /// Subscribe to the numbers of voice messages at the server of each account
+    #[arg(long)]
+    pub(crate) messages: bool,
     /// Maximum number of incoming calls at a time, ringing or established; further calls are
     /// answered with 486 Busy Here
     #[arg(long, value_name = "N", default_value_t = 4)]

@@ -276,6 +276,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         tap: Tap::new(line.trace, line.pcap.as_deref()).map_err(Outcome::Usage)?,
         incoming_calls: line.incoming.into(),
         direct_calls: line.direct,
+        subscribes: line.messages,
         ice: turn::ice_setup(line, &stun, &trust).map_err(Outcome::Failed)?,
         stun,
         timings: line.timings,

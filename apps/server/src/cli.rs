@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Calls(CallsFlags),
     /// Show the trunks: the state and the last reason of each server and account
     Trunks(ScreenFlags),
+    /// Show the numbers of voice messages of a user, or set them: the lamp of the user's phones
+    Messages(MessagesFlags),
     /// Trace the SIP messages of calls: mark calls in advance, show a traced one as a ladder
     Trace(TraceFlags),
     /// Show the destination of a number by the numbering plan, and each step that leads to it,
@@ -426,6 +428,26 @@ pub(crate) enum CallsCommand {
         #[allow(missing_docs)]
         place: Place,
     },
+}
+
+/// The flags of `messages`.
+#[derive(Debug, Args)]
+pub(crate) struct MessagesFlags {
+    /// The user, with or without a domain
+    #[arg(value_name = "NAME[@DOMAIN]")]
+    pub(crate) name: String,
+    /// The number of new messages, to be set: the lamp is lit unless it is 0
+    #[arg(long, value_name = "N", requires = "old")]
+    pub(crate) new: Option<u32>,
+    /// The number of messages that the user has heard
+    #[arg(long, value_name = "N", requires = "new")]
+    pub(crate) old: Option<u32>,
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) user: UserFlags,
 }
 
 /// The flags of `trace`. Without a call or a user, the marks and the traced calls are listed.

@@ -23,6 +23,7 @@ mod listen;
 mod log;
 mod media;
 mod media_server;
+mod messages;
 mod ng;
 mod output;
 mod page;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Some(Command::Registrations(flags)) => screens::registrations(flags, &mut out),
         Some(Command::Calls(flags)) => calls::run(flags, &mut out),
         Some(Command::Trunks(flags)) => trunks_command::run(flags, &mut out),
+        Some(Command::Messages(flags)) => messages::run(flags, &mut out),
         Some(Command::Trace(flags)) => traces::run(flags, &mut out),
         Some(Command::Route(flags)) => route_command::run(flags, &mut out),
         Some(Command::Turn(flags)) => turn_command::run(flags, &mut out),

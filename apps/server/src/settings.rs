@@ -15,6 +15,7 @@ use crate::turn::TurnSettings;
 use net::Origins;
 use net::tls::Server;
 use numbers::{Plan, PlanConfig};
+use sip_server::Watching;
 use sip_server::config::{Joining, Relaying};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,8 @@ pub(crate) struct Settings {
     pub(crate) media_server: MediaServerSettings,
     /// The limits of the B2BUA.
     pub(crate) b2bua: B2buaSettings,
+    /// True if phones without a subscription get message counts.
+    pub(crate) tells_all_phones: bool,
     /// The TURN servers of phones.
     pub(crate) turn: TurnSettings,
     /// The HTTP listener.
@@ -72,6 +75,7 @@ impl Default for Settings {
         Self {
             engine: sip_server::Config {
                 joining: Joining::Needed,
+                watching: Watching { messages: true, ..Watching::default() },
                 ..sip_server::Config::default()
             },
             listens: Vec::new(),
@@ -87,6 +91,7 @@ impl Default for Settings {
             media: MediaSettings::default(),
             media_server: MediaServerSettings::default(),
             b2bua: B2buaSettings::default(),
+            tells_all_phones: false,
             turn: TurnSettings::default(),
             http: HttpSettings::default(),
             trunks: Vec::new(),

@@ -18,6 +18,7 @@ use crate::core::shared::Shared;
 use crate::core::source::Source;
 use crate::core::timings::{Step, Timing};
 use crate::core::trunks::Trunks;
+use crate::core::watching::WatchedCalls;
 use crate::proxy::Tables;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -51,6 +52,8 @@ pub struct Server<R: RawMutex> {
     pub(crate) numbers: Mutex<R, Option<Arc<dyn Numbers>>>,
     /// The trunks of the owner, if there are any.
     pub(crate) trunks: Mutex<R, Option<Arc<dyn Trunks>>>,
+    /// The calls of users, if the owner has them.
+    pub(crate) watched_calls: Mutex<R, Option<Arc<dyn WatchedCalls>>>,
     pub(crate) shared: Shared<R>,
     pub(crate) proxy: Tables<R>,
 }
@@ -92,6 +95,7 @@ impl<R: RawMutex> Server<R> {
             joined_calls: Mutex::new(None),
             numbers: Mutex::new(None),
             trunks: Mutex::new(None),
+            watched_calls: Mutex::new(None),
             shared: Shared::new(key),
             proxy: Tables::new(key),
         }
@@ -118,6 +122,12 @@ impl<R: RawMutex> Server<R> {
     /// Sets the trunks of the owner, for workers that are created afterwards.
     pub fn set_trunks(&self, trunks: Arc<dyn Trunks>) {
         *self.trunks.lock() = Some(trunks);
+    }
+
+    /// Sets the calls of users, for workers that are created afterwards. The owner has them from
+    /// [`Event::Call`](crate::Event::Call).
+    pub fn set_watched_calls(&self, calls: Arc<dyn WatchedCalls>) {
+        *self.watched_calls.lock() = Some(calls);
     }
 
     /// True if a party at the host `origin` may have media sent to `place`, which it names: see

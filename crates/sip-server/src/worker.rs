@@ -15,6 +15,7 @@ use crate::core::source::Account;
 use crate::core::ticket::Ticket;
 use crate::core::timings::{Step, Stopwatch, timed};
 use crate::core::trunks::Trunks;
+use crate::core::watching::WatchedCalls;
 use crate::proxy;
 use crate::request::on_request;
 use crate::server::Server;
@@ -38,6 +39,7 @@ pub struct Worker<R: RawMutex> {
     joined_calls: Option<Arc<dyn JoinedCalls>>,
     numbers: Option<Arc<dyn Numbers>>,
     trunks: Option<Arc<dyn Trunks>>,
+    watched_calls: Option<Arc<dyn WatchedCalls>>,
     stopwatch: Option<Stopwatch>,
     /// The address at which the last message arrived. It is known to be ours.
     local: IpAddr,
@@ -66,6 +68,7 @@ impl<R: RawMutex> Worker<R> {
         let joined_calls = server.joined_calls.lock().clone();
         let numbers = server.numbers.lock().clone();
         let trunks = server.trunks.lock().clone();
+        let watched_calls = server.watched_calls.lock().clone();
         Self {
             server,
             settings,
@@ -75,6 +78,7 @@ impl<R: RawMutex> Worker<R> {
             joined_calls,
             numbers,
             trunks,
+            watched_calls,
             stopwatch: None,
             local: Ipv4Addr::UNSPECIFIED.into(),
             datagrams,
@@ -382,6 +386,7 @@ impl<R: RawMutex> Worker<R> {
             joined_calls: self.joined_calls.as_deref(),
             numbers: self.numbers.as_deref(),
             trunks: self.trunks.as_deref(),
+            watched_calls: self.watched_calls.as_deref(),
             stopwatch: self.stopwatch.as_ref(),
             waited: Duration::ZERO,
             served: Share::ALL,

@@ -29,6 +29,9 @@ pub(crate) enum Owner {
     Message(MessageId),
     /// The owner of the agent, for an OPTIONS outside of any dialog.
     Options(RequestId),
+    /// The subscription to message counts of the account.
+    #[cfg(feature = "messages")]
+    Messages(AccountId),
     /// The owner of the agent, for a request that it passes on.
     Passed(RequestId),
     /// No receiver: the result of a CANCEL is that of its INVITE.

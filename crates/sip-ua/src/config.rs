@@ -130,6 +130,9 @@ pub struct Config {
     pub instance: String,
     /// The base values of all timers.
     pub timers: Timers,
+    /// True if registered accounts subscribe to their message counts (RFC 3842).
+    #[cfg(feature = "messages")]
+    pub subscribes: bool,
     /// The interval of keep-alive messages to a registrar. `None` disables them.
     pub keepalive: Option<Duration>,
     /// The maximum ringing time at either end.
@@ -171,6 +174,8 @@ impl Default for Config {
             user_agent: concat!("barebell-phone/", env!("CARGO_PKG_VERSION")).into(),
             instance: String::new(),
             timers: Timers::default(),
+            #[cfg(feature = "messages")]
+            subscribes: false,
             keepalive: Some(Duration::from_secs(25)),
             ringing: Duration::from_secs(180),
             direct_calls: false,

@@ -184,7 +184,7 @@ impl Core {
 
 /// Returns the local contact on `flow` for a request for `uri`, in angle brackets. It is a SIPS URI
 /// if `uri` is one (RFC 3261 section 8.1.1.8).
-pub(crate) fn contact<'a>(user: &'a [u8], flow: &Flow, uri: &[u8]) -> impl Encode + use<'a> {
+pub fn contact<'a>(user: &'a [u8], flow: &Flow, uri: &[u8]) -> impl Encode + use<'a> {
     let transport = flow.transport;
     let is_sips = is_sips(uri);
     // A SIPS URI implies TLS (RFC 5630 section 3.1.3).
@@ -195,7 +195,7 @@ pub(crate) fn contact<'a>(user: &'a [u8], flow: &Flow, uri: &[u8]) -> impl Encod
 }
 
 /// Returns the value of the local Via for a request on `flow`.
-pub(crate) fn via(flow: &Flow, branch: Token) -> impl Encode {
+pub fn via(flow: &Flow, branch: Token) -> impl Encode {
     let transport = flow.transport.via_name();
     ("SIP/2.0/", transport, " ", flow.local, ";rport;branch=z9hG4bK", branch)
 }

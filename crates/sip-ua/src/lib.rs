@@ -33,6 +33,8 @@ mod envelope;
 mod event;
 mod info_digit;
 mod message;
+#[cfg(feature = "messages")]
+mod message_subscription;
 mod options;
 mod receive;
 mod registration;
@@ -47,6 +49,7 @@ mod uas;
 mod violation;
 mod way;
 
+pub use crate::core::{contact, via};
 pub use agent::Agent;
 pub use back_to_back::Placement;
 pub use call::{CallError, CallState, LOST_REASON, PassedRequest};
@@ -59,5 +62,7 @@ pub use event::{
 pub use info_digit::{InfoDigit, NoDigit};
 pub use replaces::Replaces;
 pub use sip;
+pub use timer_queue::TimerQueue;
+pub use token::{Token, Tokens};
 pub use uac::{DestinationError, destination};
 pub use violation::Violation;

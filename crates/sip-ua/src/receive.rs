@@ -100,6 +100,12 @@ impl Agent {
                 Some(call) => call.on_result(&mut self.core, result, now),
                 None => self.on_stray_response(&result, now),
             },
+            #[cfg(feature = "messages")]
+            Owner::Messages(account) => {
+                if let Some(registration) = self.registrations.get_mut(account) {
+                    registration.messages.on_result(&result, now);
+                }
+            }
             Owner::Message(message) => self.core.on_message_result(message, &result),
             Owner::Options(request) => self.core.on_options_result(request, &result),
             Owner::Passed(request) => self.core.on_passed_result(request, &result),
@@ -141,9 +147,24 @@ impl Agent {
             }
             Some(call) => call.on_request(&mut self.core, request, flow, key, now),
             None if !unsupported.is_empty() => self.reply(request, flow, key, 420, &unsupported),
+            #[cfg(feature = "messages")]
+            None if has_tag && head.method == Method::Notify => {
+                self.on_notify(request, flow, key, now);
+            }
             None if has_tag => self.reply(request, flow, key, 481, b""),
             None => self.on_new_request(request, flow, key, now),
         }
+    }
+
+    /// Processes a NOTIFY within a dialog that is no call.
+    #[cfg(feature = "messages")]
+    fn on_notify(&mut self, notify: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
+        let found = self.registrations.values_mut().find(|it| it.messages.has(notify));
+        let status = found.map(|it| it.messages.on_notify(&mut self.core, notify, now));
+        let Some(status) = status else { return self.reply(notify, flow, key, 481, b"") };
+        // The transaction is kept: a retransmission would be reported again.
+        let tag = self.core.tag_of(key);
+        self.core.respond(notify, flow, key, &Answer::status(status, &tag), now);
     }
 
     fn on_ack(&mut self, ack: &Message<'_>, now: Instant) {

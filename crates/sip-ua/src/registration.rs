@@ -6,6 +6,8 @@ use crate::config::AccountId;
 use crate::core::{Core, contact};
 use crate::draft::Draft;
 use crate::event::{Event, Failure, RegistrationState};
+#[cfg(feature = "messages")]
+use crate::message_subscription::MessageSubscription;
 use crate::violation::Violation;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -48,6 +50,8 @@ pub(crate) struct Registration {
     pub(crate) last_flow: Option<Flow>,
     /// The routes of the account's requests (RFC 3608).
     pub(crate) service_route: Vec<Vec<u8>>,
+    #[cfg(feature = "messages")]
+    pub(crate) messages: MessageSubscription,
 }
 
 /// Returns `sip:` or `sips:` and the domain of `uri`: the request URI of a REGISTER.
@@ -82,6 +86,8 @@ impl Registration {
             seen: None,
             last_flow: None,
             service_route: Vec::new(),
+            #[cfg(feature = "messages")]
+            messages: MessageSubscription::new(account),
         })
     }
 
@@ -96,19 +102,25 @@ impl Registration {
         self.wanted = false;
         self.next = None;
         self.keepalive = None;
+        #[cfg(feature = "messages")]
+        self.messages.forget();
         self.ask(core, Duration::ZERO, now);
     }
 
     /// Stops all further requests.
-    pub(crate) const fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.wanted = false;
         self.next = None;
         self.keepalive = None;
+        #[cfg(feature = "messages")]
+        self.messages.forget();
     }
 
     /// Handles a change of the network: the registrar is located again.
     pub(crate) fn network_changed(&mut self, core: &mut Core, now: Instant) {
         self.flow = None;
+        #[cfg(feature = "messages")]
+        self.messages.forget();
         if self.wanted {
             self.failures = 0;
             self.ask(core, self.expires, now);
@@ -225,6 +237,10 @@ impl Registration {
         self.keepalive = core.config.keepalive.map(|every| now + every);
         let state = RegistrationState::Registered { expires };
         core.tell(Event::Registration { account: self.account, state });
+        #[cfg(feature = "messages")]
+        if core.config.subscribes {
+            self.messages.start(core, self.flow, &self.service_route, now);
+        }
     }
 
     fn fail(&mut self, core: &mut Core, failure: Failure, now: Instant) {
@@ -256,10 +272,16 @@ impl Registration {
             core.send(flow, PING.to_vec());
             self.keepalive = core.config.keepalive.map(|every| now + every);
         }
+        #[cfg(feature = "messages")]
+        self.messages.on_timer(core, now);
     }
 
     pub(crate) fn next_timer(&self) -> Option<Instant> {
-        [self.next, self.keepalive].into_iter().flatten().min()
+        #[cfg(feature = "messages")]
+        let messages = self.messages.next_timer();
+        #[cfg(not(feature = "messages"))]
+        let messages = None;
+        [self.next, self.keepalive, messages].into_iter().flatten().min()
     }
 }
 

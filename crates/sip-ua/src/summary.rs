@@ -1,6 +1,7 @@
 //! The message counts of a mailbox: NOTIFY of message-summary without a subscription (RFC 3842), as
 //! servers send it to registered phones.
 
+use crate::config::AccountId;
 use crate::core::Core;
 use crate::event::Event;
 use sip::{HeaderName, Message};
@@ -16,7 +17,11 @@ impl Core {
         if !package.trim_ascii().eq_ignore_ascii_case(b"message-summary") {
             return 489;
         }
-        let account = self.account_of(notify);
+        self.on_summary(self.account_of(notify), notify)
+    }
+
+    /// Reports the summary in `notify` for `account`. Returns the status of the response.
+    pub(crate) fn on_summary(&mut self, account: Option<AccountId>, notify: &Message<'_>) -> u16 {
         let Summary { waiting, voice } = Summary::of(notify.body());
         let Some(waiting) = waiting else { return 400 };
         let (new, old) = voice.unzip();

@@ -6,7 +6,8 @@ use sip::Instant;
 
 /// A queue of owners by the time of their next timer. An owner knows the time of its entry, which
 /// moves when the time changes, so the queue is no longer than the number of owners.
-pub(crate) struct TimerQueue<K>(BTreeSet<(Instant, K)>);
+#[derive(Debug)]
+pub struct TimerQueue<K>(BTreeSet<(Instant, K)>);
 
 impl<K: Ord> Default for TimerQueue<K> {
     fn default() -> Self {
@@ -16,7 +17,7 @@ impl<K: Ord> Default for TimerQueue<K> {
 
 impl<K: Copy + Ord> TimerQueue<K> {
     /// Moves an owner from the time `before` to `time`.
-    pub(crate) fn set(&mut self, owner: K, before: Option<Instant>, time: Option<Instant>) {
+    pub fn set(&mut self, owner: K, before: Option<Instant>, time: Option<Instant>) {
         if before == time {
             return;
         }
@@ -29,12 +30,13 @@ impl<K: Copy + Ord> TimerQueue<K> {
     }
 
     /// Returns the earliest time.
-    pub(crate) fn next(&self) -> Option<Instant> {
+    #[must_use]
+    pub fn next(&self) -> Option<Instant> {
         self.0.first().map(|(time, _)| *time)
     }
 
     /// Removes and returns all owners that are due at `now`, in the order of their times.
-    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<K> {
+    pub fn take_due(&mut self, now: Instant) -> Vec<K> {
         let mut due = Vec::new();
         while self.next().is_some_and(|next| next <= now) {
             due.extend(self.0.pop_first().map(|(_, owner)| owner));

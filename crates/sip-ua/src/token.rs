@@ -5,18 +5,19 @@ use sip::Encode;
 use siphasher::sip::SipHasher24;
 
 /// A generator of tokens from a secret.
-pub(crate) struct Tokens {
+pub struct Tokens {
     keys: [[u8; 16]; 2],
     count: u64,
 }
 
 /// A token: 16 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Token(pub(crate) u64);
+pub struct Token(pub u64);
 
 impl Token {
     /// Parses a token that fills `text`.
-    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
         let digit = |byte: &u8| match byte {
             b'0'..=b'9' => Some(byte - b'0'),
             b'a'..=b'f' => Some(byte - b'a' + 10),
@@ -35,14 +36,23 @@ impl Encode for Token {
     }
 }
 
+impl core::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Tokens").finish_non_exhaustive()
+    }
+}
+
 impl Tokens {
-    pub(crate) fn new(secret: &[u8; 32]) -> Self {
+    /// Returns the generator of `secret`, which has to be random.
+    #[must_use]
+    pub fn new(secret: &[u8; 32]) -> Self {
         let half = |start: usize| core::array::from_fn(|at| secret[start + at]);
         Self { keys: [half(0), half(16)], count: 0 }
     }
 
     /// Returns a new token.
-    pub(crate) fn next(&mut self) -> Token {
+    #[expect(clippy::should_implement_trait, reason = "it never ends, and is no iterator")]
+    pub fn next(&mut self) -> Token {
         self.count += 1;
         Token(SipHasher24::new_with_key(&self.keys[0]).hash(&self.count.to_le_bytes()))
     }
@@ -53,7 +63,8 @@ impl Tokens {
     }
 
     /// Returns a keyed hash of `parts`, for values that peers choose.
-    pub(crate) fn hash(&self, parts: &[&[u8]]) -> u64 {
+    #[must_use]
+    pub fn hash(&self, parts: &[&[u8]]) -> u64 {
         let mut joined = Vec::with_capacity(256);
         for part in parts {
             joined.extend_from_slice(&(part.len() as u32).to_le_bytes());

@@ -431,6 +431,8 @@ impl Server {
                         self.resolver.locate(now, destination, ticket, &mut self.random);
                         searches = true;
                     }
+                    // No notifier takes it.
+                    Event::Call(_) => {}
                 }
             }
             out.clear();

@@ -79,6 +79,8 @@ pub(crate) struct Setup {
     pub(crate) incoming_calls: usize,
     /// True if calls are accepted that do not come through the server of an account.
     pub(crate) direct_calls: bool,
+    /// True if accounts subscribe to their message counts.
+    pub(crate) subscribes: bool,
     /// STUN servers, which report the public addresses of media ports.
     pub(crate) stun: Vec<SocketAddr>,
     /// The servers of ICE, if it is used.
@@ -201,6 +203,7 @@ impl Phone {
         let direct_calls = setup.direct_calls;
         let mut config = Config { accounts, incoming_calls, direct_calls, ..Config::default() };
         config.from = setup.from;
+        config.subscribes = setup.subscribes;
         config.ringing = setup.ringing.unwrap_or(config.ringing);
         let now = Instant::now();
         let listening = |local: SocketAddr| {

@@ -2,10 +2,13 @@
 
 use super::desk::Desk;
 use super::sink::Sink;
-use super::{CallRecord, Request, UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
+use super::{
+    CallRecord, MessageCounts, Request, UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored,
+};
 use crate::accounts::{self, Stored};
 use crate::domains;
 use crate::trace::Target;
+use notifier::Messages;
 use sip::Instant;
 use std::io::{self, BufRead, BufReader, Read};
 use std::time::Duration;
@@ -68,6 +71,13 @@ fn answer_rows<S: Sink>(
         }
         Request::EndCall { id } => {
             result = sink.row(desk.end_call(id).map_err(Refusal::Request)?);
+        }
+        Request::Messages { name, domain, counts } => {
+            let identity = accounts::identify(name, domain.as_deref(), &desk.domains())?;
+            let user = format!("{}@{}", identity.name, identity.domain);
+            let counts = counts.map(|(new, old)| Messages { new, old });
+            let Messages { new, old } = desk.messages(&user, counts).map_err(Refusal::Request)?;
+            result = sink.row(MessageCounts { user, new, old });
         }
         Request::MarkTrace { target, seconds, has_secrets } => {
             let target = match target {

@@ -3,6 +3,7 @@
 use super::trunk::Trunk;
 use super::{Call, CallEnded, Condition, Drained, Registration};
 use crate::trace::Tracer;
+use notifier::Messages;
 use sip_server::config::Domain;
 use store::{CallRecords, Error, User, Users};
 
@@ -41,6 +42,12 @@ pub(crate) trait Desk: Send + Sync {
     /// # Errors
     /// A message: there is no such call, or it cannot be ended.
     fn end_call(&self, id: &str) -> Result<CallEnded, String>;
+
+    /// The numbers of messages of `user`, which is `name@domain`, after `counts` are set.
+    ///
+    /// # Errors
+    /// A message: no server runs.
+    fn messages(&self, user: &str, counts: Option<Messages>) -> Result<Messages, String>;
 
     /// The tracer of messages.
     ///

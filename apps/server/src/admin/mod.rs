@@ -51,6 +51,15 @@ pub(crate) enum Request {
         /// The identifier of the call.
         id: String,
     },
+    /// One row, a [`MessageCounts`].
+    Messages {
+        /// The name of the user, with or without a domain.
+        name: String,
+        /// The flag `--domain`.
+        domain: Option<String>,
+        /// The numbers of new and of old messages, to be set.
+        counts: Option<(u32, u32)>,
+    },
     /// One row, a [`Mark`](crate::trace::Mark).
     MarkTrace {
         /// The calls that are traced.
@@ -281,6 +290,17 @@ pub(crate) struct CallEnded {
     pub(crate) caller: String,
     /// The URI of the callee.
     pub(crate) callee: String,
+}
+
+/// The messages of a user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MessageCounts {
+    /// The user, `name@domain`.
+    pub(crate) user: String,
+    /// The number of messages that the user has not heard.
+    pub(crate) new: u32,
+    /// The number of the others.
+    pub(crate) old: u32,
 }
 
 /// The state of a server after a request to drain.

@@ -1,7 +1,7 @@
 //! The destination of an answer.
 
 use super::trunk::Trunk;
-use super::{Call, CallEnded, CallRecord, Condition, Drained, Registration};
+use super::{Call, CallEnded, CallRecord, Condition, Drained, MessageCounts, Registration};
 use super::{UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
 use crate::trace::{Mark, Traced, Traffic};
 use serde::Serialize;
@@ -19,6 +19,7 @@ impl Row for Traffic {}
 impl Row for CallRecord {}
 impl Row for Condition {}
 impl Row for Drained {}
+impl Row for MessageCounts {}
 impl Row for Registration {}
 impl Row for Trunk {}
 impl Row for UserRow {}

@@ -8,6 +8,7 @@ use super::{Call, CallEnded, Condition, Drained, Registration, Request, StoppedS
 use crate::failure::Failure;
 use crate::trace::Tracer;
 use net::wall_clock;
+use notifier::Messages;
 use sip_server::config::Domain;
 use std::any::Any;
 use std::path::PathBuf;
@@ -83,6 +84,10 @@ impl Desk for Stopped {
     }
 
     fn end_call(&self, _: &str) -> Result<CallEnded, String> {
+        Err(self.not_running())
+    }
+
+    fn messages(&self, _: &str, _: Option<Messages>) -> Result<Messages, String> {
         Err(self.not_running())
     }
 

@@ -76,6 +76,10 @@ impl Desk for Fake {
         Vec::new()
     }
 
+    fn messages(&self, _: &str, counts: Option<Messages>) -> Result<Messages, String> {
+        Ok(counts.unwrap_or_default())
+    }
+
     fn end_call(&self, id: &str) -> Result<CallEnded, String> {
         Err(format!("no call {id}"))
     }

@@ -3,6 +3,7 @@
 
 mod media_server;
 mod numbers;
+mod office;
 mod problem;
 mod reader;
 mod trunks;
@@ -58,6 +59,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
             media_server::read(section, &mut settings);
         });
         top.section("calls", |section| read_calls(section, &mut settings));
+        top.section("office", |section| office::read(section, &mut settings));
         top.section("turn", |section| read_turn(section, &mut settings.turn));
         top.section("http", |section| {
             section.read_some("listen", &mut settings.http.listen, word(values::socket_address));

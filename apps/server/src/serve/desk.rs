@@ -11,12 +11,13 @@ use crate::domains::sip_uri;
 use crate::log;
 use crate::media_server::MediaServerSettings;
 use crate::trace::Tracer;
+use notifier::Messages;
 use crate::trunks::TrunkSettings;
 use numbers::Plan;
 use parking_lot::Mutex;
 use relay::{CallReport, Calls, Selection};
 use sip_server::config::{Config, Domain, Mode, State};
-use sip_server::{Output, Timing};
+use sip_server::{Flow, Output, Timing, Watch};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -60,7 +61,14 @@ impl Running {
     /// Replaces the configuration.
     pub(crate) fn configure(&self, config: Config) {
         self.hub.engine.configure(config.clone());
-        *self.config.lock() = config;
+        let watched = config.watching.calls;
+        let before = std::mem::replace(&mut *self.config.lock(), config).watching.calls;
+        if before != watched {
+            let mut local = self.local.lock();
+            let is_off = watched == Watch::Off;
+            self.hub.notifier.change_rights(self.hub.clock.now(), is_off, &mut local);
+            self.hub.carry_out(&mut local);
+        }
         self.note_unserved();
     }
 
@@ -83,6 +91,11 @@ impl Running {
     /// Changes the settings of the media server.
     pub(crate) fn configure_media_server(&self, settings: &MediaServerSettings) {
         self.hub.media_server.iter().for_each(|server| server.configure(settings));
+    }
+
+    /// Changes the internal flow of message counts to phones without a subscription.
+    pub(crate) fn tell_phones(&self, flow: Option<Flow>) {
+        self.hub.notifier.set_unsolicited(flow);
     }
 
     /// The number of users in domains that are not served, by domain.
@@ -339,6 +352,16 @@ impl Desk for Running {
         Ok(CallEnded { id: ended.id, caller: ended.caller, callee: ended.callee })
     }
 
+    fn messages(&self, user: &str, counts: Option<Messages>) -> Result<Messages, String> {
+        let Some(counts) = counts else {
+            return Ok(self.hub.notifier.messages(user));
+        };
+        let mut local = self.local.lock();
+        self.hub.notifier.set_messages(self.hub.clock.now(), user, counts, &mut local);
+        self.hub.carry_out(&mut local);
+        Ok(counts)
+    }
+
     fn tracer(&self) -> Result<&Tracer, String> {
         Ok(&self.hub.trace)
     }
@@ -397,6 +420,10 @@ impl Desk for Running {
     fn user_removed(&self, name: &str, domain: &str) {
         let mut out = Output::default();
         self.hub.engine.remove_user(&address_of_record(name, domain), &mut out);
+        let mut local = self.local.lock();
+        let now = self.hub.clock.now();
+        self.hub.notifier.remove_user(now, &format!("{name}@{domain}"), &mut local);
+        self.hub.carry_out(&mut local);
         self.store_end(&sip_uri(name, domain), &out);
         self.note_unserved();
     }

@@ -6,6 +6,7 @@ use super::http::HttpCounters;
 use super::local::{CarryOut, Engine, Failed, Local, Waiter};
 use super::media::{Media, Ng, Relay};
 use super::media_server::SharedMediaServer;
+use super::notifier::SharedNotifier;
 use super::numbers::SharedPlan;
 use super::observations::Observations;
 use super::records::Records;
@@ -58,6 +59,7 @@ pub(crate) struct Hub {
     pub(crate) numbers: Arc<SharedPlan>,
     /// The media server, if there is one.
     pub(crate) media_server: Option<SharedMediaServer>,
+    pub(crate) notifier: Arc<SharedNotifier>,
     /// The ports of media, if there is a relay.
     pub(crate) media: Option<Media>,
     /// The relay of calls that the engine forwards, if they are relayed.
@@ -99,10 +101,12 @@ impl CarryOut for Hub {
                 });
                 local.internal.clear();
             }
-            if local.failed.is_empty() && local.internal.is_empty() {
+            let is_quiet = local.internal.is_empty() && !local.has_call_changes;
+            if local.failed.is_empty() && is_quiet {
                 break;
             }
             let now = self.clock.now();
+            self.notifier.exchange(now, local);
             if !local.internal.is_empty() {
                 let asked = self.trunks.exchange(now, local);
                 self.look_up(asked, local);
@@ -157,17 +161,19 @@ impl Hub {
             local.worker.next_timer(),
             self.b2bua.next_timer(),
             self.trunks.next_timer(),
+            self.notifier.next_timer(),
             self.next_digit(),
             handshake,
         ];
         timers.into_iter().flatten().min()
     }
 
-    /// Runs the timers of the engine, of the B2BUA, of the trunks, of digits and of handshakes that
-    /// are due at `now`.
+    /// Runs the timers of the engine, of the user agents in the process, of digits and of handshakes
+    /// that are due at `now`.
     pub(super) fn on_timer(&self, now: Instant, local: &mut Local) {
         local.worker.on_timer(now, &mut local.out);
         self.b2bua.on_timer(now, local);
+        self.notifier.on_timer(now, local);
         let asked = self.trunks.on_timer(now, local);
         self.look_up(asked, local);
         self.play_digits(now);
@@ -260,6 +266,8 @@ impl Hub {
             let refused = refuse_promises(out);
             self.unstored.fetch_add(refused, Ordering::Relaxed);
         }
+        // Another thread may get the response to a message as soon as it is sent.
+        local.has_call_changes |= self.notifier.note(self.clock.now(), &mut out.events);
         SharedB2bua::take(out, internal);
         let sent = out.transmits.iter();
         self.trace.sent(sent.map(|it| (&it.flow, &out.bytes[it.range.clone()])));
@@ -311,6 +319,8 @@ impl Hub {
                 Event::CallEnded(record) if is_recorded_otherwise(&record, declined) => {}
                 Event::CallEnded(record) if may_call_again(&record) => refused.push(*record),
                 Event::CallEnded(record) => self.keep(record),
+                // The notifier has it.
+                Event::Call(_) => {}
             }
         }
         out.clear();

@@ -23,6 +23,8 @@ pub(super) struct Local {
     pub(super) outbox: Outbox,
     /// Messages for the user agents in the process.
     pub(super) internal: Vec<Internal>,
+    /// True if the notifier has changes of calls to tell.
+    pub(super) has_call_changes: bool,
     /// The Call-IDs of calls that the B2BUA has refused itself.
     pub(super) declined: Vec<Vec<u8>>,
     /// The records of calls with a session description that the callee has refused.
@@ -74,6 +76,7 @@ impl Local {
             out: Output::default(),
             outbox: Outbox::default(),
             internal: Vec::new(),
+            has_call_changes: false,
             declined: Vec::new(),
             refused: Vec::new(),
             failed: Vec::new(),

@@ -14,6 +14,7 @@ mod lookups;
 mod media;
 mod media_server;
 mod monitor;
+mod notifier;
 mod numbers;
 mod observations;
 mod records;
@@ -51,16 +52,18 @@ use lookups::Lookups;
 use media::{Media, Ng, NgThread, Relay};
 use media_server::{MediaServerThread, Prepared, SharedMediaServer};
 use net::{Clock, Dns};
+use notifier::SharedNotifier;
 use numbers::SharedPlan;
 use observations::Observations;
 use records::{History, Records};
 use refused::RefusedCalls;
 use renewal::Renewal;
-use sip::Transport;
 use sip::locate::AddressFamilies;
+use sip::{Endpoint, Flow, Transport};
 use sip_server::config::{Config, Relaying};
 use sip_server::{CallRecord, Party};
 use standing::StandingCalls;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -179,6 +182,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         log::info("stop", || "stopping: no new calls are accepted".to_owned());
         drain(&hub.engine).await;
         end_calls(&hub).await;
+        end_subscriptions(&hub).await;
         // It stores the messages that are being recorded.
         drop(media_server);
         end_registrations(&hub).await;
@@ -260,8 +264,11 @@ fn open(
         || SharedMediaServer::open(&settings.media_server, product, data, settings.sync);
     let media_server = settings.media_server.enabled.then(open_media_server).transpose()?;
     let (media_server, prepared) = media_server.unzip();
+    let notifier = Arc::new(SharedNotifier::new(&secret, unsolicited_flow(settings, &listens)));
+    engine.set_watched_calls(Arc::<SharedNotifier>::clone(&notifier));
     let hub = Hub {
         engine,
+        notifier,
         refused: RefusedCalls::new(),
         b2bua,
         trunks,
@@ -291,6 +298,21 @@ fn open(
 /// The default domain.
 fn domain_of(config: &Config) -> &str {
     config.domains.first().map_or("", |domain| domain.name.as_str())
+}
+
+/// The internal flow of message counts to phones without a subscription, if they get them.
+fn unsolicited_flow(settings: &Settings, listens: &[Listen]) -> Option<Flow> {
+    let listen = listens.first().filter(|_| settings.tells_all_phones)?;
+    let mut local = listen.address;
+    if local.ip().is_unspecified() {
+        // The notifier and the engine are at this host.
+        local.set_ip(match local {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    let flow = Flow { transport: listen.transport, local, remote: local, connection: None };
+    Some(flow.internal_to(Endpoint::Notifier))
 }
 
 /// The configuration of the engine.
@@ -425,6 +447,16 @@ async fn end_registrations(hub: &Hub) {
     }
 }
 
+/// Ends the subscriptions, which their subscribers then begin anew, and waits for the responses, at
+/// most [`END_TIME`].
+async fn end_subscriptions(hub: &Hub) {
+    let mut local = Local::new(0, &hub.engine);
+    if hub.notifier.end_all(hub.clock.now(), &mut local) {
+        hub.carry_out(&mut local);
+        wait_for_responses(&hub.engine, END_TIME).await;
+    }
+}
+
 /// Sends the requests `byes`, which end the calls of a server that was killed, at once and when the
 /// phones have had time to connect again.
 async fn end_lost_calls(hub: Arc<Hub>, byes: Vec<Transmit>) {
@@ -519,6 +551,7 @@ fn reload(
     desk.configure(config.clone());
     desk.limit_b2bua(settings.b2bua);
     desk.configure_media_server(&settings.media_server);
+    desk.tell_phones(unsolicited_flow(&settings, listens));
     welcome::warn_of_users(&config.domains, &desk.unserved());
     log::info("reload", || "the configuration was read again".to_owned());
     let waiting = started.keys_for_restart(&settings);

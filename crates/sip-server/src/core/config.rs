@@ -3,6 +3,7 @@
 use crate::core::call_services::Group;
 #[cfg(feature = "office")]
 use crate::core::media_services::MediaServices;
+use crate::core::watching::Watching;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -305,6 +306,8 @@ pub struct Config {
     /// The services of the owner's media server.
     #[cfg(feature = "office")]
     pub media_services: MediaServices,
+    /// The subscriptions to the states of users, and the pickup of calls.
+    pub watching: Watching,
     /// The limits on memory and work.
     pub limits: Limits,
 }
@@ -417,6 +420,7 @@ impl Default for Config {
             groups: Vec::new(),
             #[cfg(feature = "office")]
             media_services: MediaServices::default(),
+            watching: Watching::default(),
             limits: Limits::default(),
         }
     }

@@ -100,6 +100,8 @@ counters! {
     relay_denied = "relay-denied";
     /// Requests that the numbers of the owner refused, or a trunk sent for no number of them.
     numbers_refused = "numbers-refused";
+    /// Subscriptions and pickups rejected because the user may not watch the other one.
+    watching_denied = "watching-denied";
     /// Requests for users that do not exist.
     not_found = "not-found";
     /// Requests for users that are not registered.

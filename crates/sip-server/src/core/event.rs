@@ -13,6 +13,7 @@ use crate::core::settings::Settings;
 use crate::core::source::Source;
 use crate::core::timings::Stopwatch;
 use crate::core::trunks::Trunks;
+use crate::core::watching::WatchedCalls;
 use alloc::vec::Vec;
 use core::ops::Range;
 use relay::Calls;
@@ -41,6 +42,8 @@ pub(crate) struct Env<'e> {
     pub(crate) numbers: Option<&'e dyn Numbers>,
     /// The trunks of the owner, if there are any.
     pub(crate) trunks: Option<&'e dyn Trunks>,
+    /// The calls of users, if the owner has them.
+    pub(crate) watched_calls: Option<&'e dyn WatchedCalls>,
     /// Set if this message is measured.
     pub(crate) stopwatch: Option<&'e Stopwatch>,
     /// The time that the message has spent in the receive queue.

@@ -49,3 +49,4 @@ pub mod traffic;
 pub(crate) mod traffic;
 pub(crate) mod trunks;
 pub(crate) mod undo;
+pub(crate) mod watching;

@@ -6,6 +6,7 @@ use crate::core::payers::Payers;
 use crate::core::source::Source;
 use crate::core::ticket::{Handle, Ticket};
 use crate::core::undo::Undo;
+use crate::core::watching::CallChange;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
@@ -50,6 +51,8 @@ pub enum Event {
     Notice(Notice),
     /// A relayed call has ended, or a call was refused where each one is relayed.
     CallEnded(Box<CallRecord>),
+    /// A call has changed, for the owner's notifier.
+    Call(Box<CallChange>),
 }
 
 /// A message for the operator. It is formatted when it is displayed: one line of at most some 300

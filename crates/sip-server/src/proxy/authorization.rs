@@ -8,6 +8,7 @@ use super::pass::{OnTrunk, Pass};
 use super::refusal::Refusal;
 use super::tables::Tables;
 use super::token::Identity;
+use super::watching;
 use crate::core::address_of_record::AddressOfRecord;
 use crate::core::authentication::{Asker, authenticate};
 use crate::core::event::Env;
@@ -18,7 +19,7 @@ use crate::core::shared::Shared;
 use crate::core::trunks::TrunkId;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
-use sip::{HeaderName, Method, Status, Uri};
+use sip::{Endpoint, HeaderName, Method, Status, Uri};
 
 /// The authorization of a request to be forwarded.
 pub(crate) enum Authorization {
@@ -199,7 +200,10 @@ pub(crate) fn authorize<R: RawMutex>(
     let is_asked = env.settings.config.authentication.required;
     let method = incoming.head.method;
     let claim = || claim(shared, &incoming.head.from_uri, env);
-    if let Some(grant) = grant {
+    let proves_anew = |grant: &Grant| {
+        is_asked && !is_trusted && watching::proves_anew(method, grant.flow.as_ref())
+    };
+    if let Some(grant) = grant.filter(|grant| !proves_anew(grant)) {
         let is_same = || match claim() {
             Claim::Foreign => true,
             Claim::User(user, _) => {
@@ -250,6 +254,29 @@ pub(crate) fn authorize<R: RawMutex>(
     Ok(Authorization::Unproved)
 }
 
+/// The user of this server that a request with this `from` and `authorization` comes from, as far
+/// as it is known.
+pub(super) fn speaker<R: RawMutex>(
+    shared: &Shared<R>,
+    authorization: &Authorization,
+    from: &Uri<'_>,
+    env: &Env<'_>,
+) -> Option<AddressOfRecord> {
+    let claimed = || match claim(shared, from, env) {
+        Claim::User(user, _) => Some(user),
+        Claim::Foreign | Claim::Unprovable => None,
+    };
+    match authorization {
+        Authorization::User(user) => Some(user.clone()),
+        Authorization::Dialog(identity) => {
+            claimed().filter(|it| Identity::new(&env.keys.token, it.as_bytes()) == *identity)
+        }
+        Authorization::Unproved => {
+            claimed().filter(|_| !env.settings.config.authentication.required)
+        }
+    }
+}
+
 /// Returns the authorization of a request of the owner's B2BUA: that of the caller whose request
 /// it continues. Within a dialog the other leg of the call has been authorized.
 fn authorize_internal<R: RawMutex>(
@@ -269,6 +296,9 @@ fn authorize_internal<R: RawMutex>(
         Claim::User(user, _) => Identity::new(&env.keys.token, user.as_bytes()),
         Claim::Foreign | Claim::Unprovable => Identity::NONE,
     };
+    // Message counts for the phones of a user without a subscription.
+    let is_unasked = incoming.head.method == Method::Notify
+        && incoming.flow.endpoint() == Some(Endpoint::Notifier);
     match pass {
         // The B2BUA writes the From that the trunk expects.
         Some(pass) if pass.to_trunk().is_some() => Ok(Authorization::Dialog(pass.identity)),
@@ -276,6 +306,7 @@ fn authorize_internal<R: RawMutex>(
         Some(Pass { trunk: Some(OnTrunk::From(_)), .. }) if is_for_us => {
             Ok(Authorization::Unproved)
         }
+        _ if is_unasked && is_for_us => Ok(Authorization::Unproved),
         Some(pass) if is_asked && pass.identity != name => {
             Err(refuse_name("From Is Not the Caller", env))
         }

@@ -17,6 +17,7 @@ use super::tables::Tables;
 use super::target::{Target, Targets, join_flows, keep_scheme};
 use super::token::Identity;
 use super::via_branch::{Visit, loop_hash, visit};
+use super::watching;
 use crate::core::authentication::note_failure;
 use crate::core::config::{Joining, Mode, State};
 use crate::core::event::Env;
@@ -26,6 +27,7 @@ use crate::core::overload::Share;
 use crate::core::settings::Trust;
 use crate::core::shared::Shared;
 use crate::core::timings::{Step, timed};
+use crate::core::watching::CallChange;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -65,6 +67,8 @@ pub(super) struct RequestRoute {
     pub(super) named: Option<Box<[u8]>>,
     /// The stages of a call with call services. `targets` are those of the first one.
     pub(super) stages: Option<Box<Stages>>,
+    /// The beginning of a call that the owner is told.
+    pub(super) beginning: Option<Box<CallChange>>,
 }
 
 /// The data on a request that its targets come with.
@@ -169,6 +173,7 @@ fn find_route<R: RawMutex>(
     let authorization = authorize(shared, tables, &asked, env)?;
     if let Some(grant) = grant {
         grant.note_move(tables, message, head, flow, env);
+        watching::note_request(incoming, env);
     }
     // The B2BUA has the rights of the caller by its pass.
     let is_proven =
@@ -229,7 +234,8 @@ fn find_route<R: RawMutex>(
         let sender = authorization.identity(env);
         joining::divert(incoming, (found, uri), sender, &mut targets, env);
     }
-    Ok(RequestRoute { authorization, targets, answerer, routes, may_join, named, stages })
+    let beginning = watching::beginning(shared, incoming, &found.uri, &authorization, env);
+    Ok(RequestRoute { authorization, targets, answerer, routes, may_join, named, stages, beginning })
 }
 
 /// Finds the `targets` of a request that is authorized by `authorization`, unless the lookup of
@@ -280,6 +286,7 @@ fn find_targets<R: RawMutex>(
                     detour: None,
                     flows: None,
                     retargeted: None,
+                    takeover: None,
                 };
                 targets.push(match carrier {
                     Some(carrier) => target.first_on(carrier),
@@ -296,6 +303,13 @@ fn find_targets<R: RawMutex>(
         Onward::User { user, domain } => {
             let name = env.settings.domain_name(domain);
             let user = shared.location.address_of_record(&user, name);
+            if let Some(found_there) =
+                watching::targets_of(shared, incoming, &user, authorization, env)
+            {
+                *targets = found_there?;
+                let answerer = Identity::NONE;
+                return Ok(Found { answerer, routes: found.routes(), stages: None });
+            }
             let uri = found.uri_bytes;
             let call = media_services::NewCall { shared, asked, uri, authorization };
             if let Some(led) = call.lead_to_service(&user, targets, env) {

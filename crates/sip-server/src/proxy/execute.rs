@@ -15,6 +15,7 @@ use super::tables::Tables;
 use super::target::{Target, Targets};
 use super::trunk_flow::is_of_trunk;
 use super::via_branch::{Said, loop_hash};
+use super::watching;
 use crate::core::event::Env;
 use crate::core::incoming::{
     ALLOW_REGISTRAR, Incoming, answer, for_server, refuse_extensions, refuse_for_now, reply,
@@ -164,6 +165,7 @@ fn forward<R: RawMutex>(
         }
     };
     let stages = route.stages.take();
+    let beginning = route.beginning.take();
     let (plan, targets) = plan(incoming, found, route, payers, env);
     let Some(key) = incoming.key.filter(|_| head.method != Method::Ack) else {
         return forward_statelessly(tables, incoming, &plan, &targets, env);
@@ -172,6 +174,7 @@ fn forward<R: RawMutex>(
     let bytes = 2 * message.as_bytes().len() + Context::STATE;
     let (sent_before, is_proven) = (env.out.transmits.len(), payers.user.is_some());
     let started = tables.transactions.insert(key, payers, bytes, env, |handle, env| {
+        watching::begin(beginning, handle, env);
         Context::start(handle, message, &Said::of(head), plan, (targets, stages), env)
     });
     match started {

@@ -217,6 +217,7 @@ fn target(uri: &[u8], flow: &Flow, detour: Detour, q: u16, env: &Env<'_>) -> Tar
         detour: Some(Box::new(detour)),
         flows: None,
         retargeted: None,
+        takeover: None,
     }
 }
 

@@ -224,6 +224,8 @@ mod office {
             takes_digits: false,
             detour: None,
             flows: None,
+            retargeted: None,
+            takeover: None,
         }
     }
 }

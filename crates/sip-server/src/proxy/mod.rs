@@ -35,6 +35,7 @@ mod token;
 mod transactions;
 mod trunk_flow;
 mod via_branch;
+mod watching;
 mod way_back;
 
 pub(crate) use hangup::Hangup;

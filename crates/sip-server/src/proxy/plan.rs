@@ -87,6 +87,7 @@ pub(crate) fn write_request(
                 let through = Ways { from, uri, to: flow, follows: target.flow_bound };
                 write_record_route(request, names, &through, env, lines);
             }
+            lines.extend(target.takeover.iter().flat_map(|takeover| &takeover.lines));
             if plan.is_edge {
                 write_path(&plan.arrived_on, flow, env, lines);
             }

@@ -45,6 +45,15 @@ pub(crate) struct Target {
     pub(crate) flows: Option<Box<Flows>>,
     /// Set if call services have led the call to the user of the target.
     pub(crate) retargeted: Option<Arc<Retargeted>>,
+    /// Set if the request takes over a call.
+    pub(crate) takeover: Option<Box<Takeover>>,
+}
+
+/// The call that a request takes over (RFC 3891).
+#[derive(Clone, Debug)]
+pub(crate) struct Takeover {
+    /// Complete header field lines that the request gets.
+    pub(super) lines: Vec<u8>,
 }
 
 /// The call that the owner's B2BUA makes for the request.
@@ -126,6 +135,7 @@ impl Target {
             flows: binding
                 .phone_of_flow()
                 .map(|phone| Box::new(Flows { user: 0, phone: phone.into(), further: Vec::new() })),
+            takeover: None,
         }))
     }
 }
@@ -177,9 +187,12 @@ impl Target {
             let attempts = detour.attempts.iter().map(attempt_bytes).sum::<usize>();
             size_of::<Detour>() + attempts + direct.map_or(0, |direct| direct.bytes())
         });
+        let takeover = self.takeover.as_ref();
+        let takeover = takeover.map_or(0, |it| size_of::<Takeover>() + it.lines.len());
         let retargeted =
             self.retargeted.as_ref().map_or(0, |it| size_of::<Retargeted>() + it.bytes());
-        size_of::<Self>() + self.uri.len() + self.path.len() + flows + detour + retargeted
+        let own = size_of::<Self>() + self.uri.len() + self.path.len();
+        own + flows + detour + retargeted + takeover
     }
 
     /// The request URI to forward with. A contact may contain header fields, a request URI may not

@@ -50,6 +50,8 @@ pub(super) fn decide(
         takes_digits: false,
         detour: None,
         flows: None,
+        retargeted: None,
+        takeover: None,
     });
     Decision::Forward(RequestRoute {
         authorization: Authorization::Unproved,

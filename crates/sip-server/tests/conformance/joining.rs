@@ -38,7 +38,7 @@ pub(crate) fn second_leg(first: &Sent) -> Draft {
 }
 
 /// A request within the dialog that the 2xx `answered` confirms, from its caller.
-fn within(answered: &Sent, method: &str, uri: &str) -> Draft {
+pub(crate) fn within(answered: &Sent, method: &str, uri: &str) -> Draft {
     let mut routes = answered.values(HeaderName::RecordRoute);
     routes.reverse();
     let draft = Draft::new(method, uri)
@@ -50,7 +50,7 @@ fn within(answered: &Sent, method: &str, uri: &str) -> Draft {
 }
 
 /// A request within the dialog of `invite`, from its callee with the tag `tag`.
-fn back(invite: &Sent, method: &str, uri: &str, tag: &str) -> Draft {
+pub(crate) fn back(invite: &Sent, method: &str, uri: &str, tag: &str) -> Draft {
     let draft = Draft::new(method, uri)
         .with("From", &format!("{};tag={tag}", invite.value(HeaderName::To)))
         .with("To", &invite.value(HeaderName::From))

@@ -34,3 +34,4 @@ mod transports;
 mod trunk_flow;
 mod trunks;
 mod unreached;
+mod watching;

@@ -6,7 +6,7 @@ use barebell_sip_server::journal_record::Record;
 use barebell_sip_server::relay::{CallReport, Calls};
 use barebell_sip_server::{
     Config, Connection, Event, Flow, JoinedCalls, Location, Output, Payers, Server, Ticket, Trunks,
-    Worker,
+    WatchedCalls, Worker,
 };
 use parking_lot::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, DigestInput, Ha1Set};
@@ -128,6 +128,12 @@ impl Rig {
     /// Sets the trunks of the owner.
     pub(crate) fn set_trunks(&mut self, trunks: Arc<dyn Trunks>) {
         self.server.set_trunks(trunks);
+        self.worker = self.server.worker();
+    }
+
+    /// Sets the calls of users, as the owner has them.
+    pub(crate) fn watch(&mut self, calls: Arc<dyn WatchedCalls>) {
+        self.server.set_watched_calls(calls);
         self.worker = self.server.worker();
     }
 
@@ -338,7 +344,7 @@ impl Reaction {
             .iter()
             .filter_map(|event| match event {
                 Event::Locate { destination, ticket, .. } => Some((destination, ticket)),
-                Event::Notice(_) | Event::CallEnded(_) => None,
+                Event::Notice(_) | Event::CallEnded(_) | Event::Call(_) => None,
             })
             .collect();
         match &wanted[..] {

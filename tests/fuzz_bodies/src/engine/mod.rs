@@ -280,7 +280,7 @@ impl<'b> Machine<'b> {
         for event in out.events {
             match event {
                 Event::Locate { ticket, .. } => self.tickets.push(ticket),
-                Event::CallEnded(_) => {}
+                Event::CallEnded(_) | Event::Call(_) => {}
                 Event::Notice(notice) => {
                     let line = notice.to_string();
                     assert!(line.len() < 400 && !line.contains(char::is_control), "{line:?}");

@@ -5,6 +5,7 @@ use super::super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::super::search::Search;
 use super::super::trunk_flow::{UNDELIVERED, is_of_trunk};
 use super::super::via_branch::Answer;
+use super::super::watching;
 use super::Context;
 use crate::core::event::Env;
 use sip::transaction::TransactionKind;
@@ -87,6 +88,9 @@ impl Context {
                 };
                 let status = changed.map_or(status, |line: StatusLine<'_>| line.status.code());
                 self.back.pass(self.handle, status, &changes, None, &answer, env);
+                if self.begins_call() {
+                    watching::respond(self.handle, status, None, env);
+                }
             }
             Some((503, _)) if is_of_trunk => self.respond(UNDELIVERED, env),
             // The B2BUA tries another trunk.
@@ -106,6 +110,9 @@ impl Context {
         self.with_search(|context, search, request| {
             context.back.respond(request, search.plan.arrived_on.remote, status, env);
         });
+        if self.begins_call() {
+            watching::respond(self.handle, status.code(), None, env);
+        }
     }
 
     /// Sends the last response again. If no response is kept yet, sends a 100.

@@ -327,6 +327,11 @@ impl Context {
         self.conclude(env);
     }
 
+    /// True if this is the first INVITE of a call.
+    fn begins_call(&self) -> bool {
+        self.kind == TransactionKind::Invite && !self.has_to_tag && !self.back.flow().is_internal()
+    }
+
     /// True if the client expects no further response.
     pub(crate) fn has_final(&self) -> bool {
         self.is_abandoned || !matches!(self.back.server.state(), State::Trying | State::Proceeding)

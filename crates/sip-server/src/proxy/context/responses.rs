@@ -4,6 +4,7 @@ use super::super::fork::{Cancel, ELSEWHERE, ForkState, reason_line};
 use super::super::forward::ResponseChanges;
 use super::super::media::{body_of_response, on_answer};
 use super::super::via_branch::Answer;
+use super::super::watching;
 use super::super::way_back::{Passed, ResponseOutcome};
 use super::Context;
 use crate::core::event::Env;
@@ -211,6 +212,10 @@ impl Context {
         let body = body_of_response(answer, &from.there, self.back.flow(), env);
         let changes =
             ResponseChanges { distrusts, body: body.as_deref(), ..ResponseChanges::default() };
-        self.back.pass(self.handle, status, &changes, from.opened, answer, env)
+        let passed = self.back.pass(self.handle, status, &changes, from.opened, answer, env);
+        if passed.is_some() && self.begins_call() {
+            watching::respond(self.handle, status, Some((answer.message, &answer.said)), env);
+        }
+        passed
     }
 }

@@ -56,6 +56,7 @@ fn target(user: &str, phone: usize) -> Target {
         detour: None,
         flows: None,
         retargeted: None,
+        takeover: None,
     }
 }
 

@@ -1,0 +1,284 @@
+//! Subscriptions that go to the owner's notifier, the changes of calls that it is told, and the
+//! pickup of a ringing call by another phone.
+
+use super::authorization::{Authorization, speaker};
+use super::refusal::Refusal;
+use super::target::{Takeover, Target, Targets};
+use super::via_branch::Said;
+use crate::core::address_of_record::AddressOfRecord;
+use crate::core::config::{Mode, State};
+use crate::core::event::Env;
+use crate::core::flow::Flow;
+use crate::core::incoming::Incoming;
+use crate::core::lines::{write_address, write_line};
+use crate::core::next_hop::NextHop;
+use crate::core::output::Event;
+use crate::core::settings::Settings;
+use crate::core::shared::Shared;
+use crate::core::ticket::Handle;
+use crate::core::watching::{CallChange, CallerPlace, RingingCall, Watch, WatchedParty};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use lock_api::RawMutex;
+use sip::header::{NameAddr, session_expires};
+use sip::uri::{escape_param, is_sips};
+use sip::{Duration, Endpoint, HeaderName, Message, Method, Status, Uri};
+use smallvec::SmallVec;
+
+/// An event package that the notifier serves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Package {
+    MessageSummary,
+    Dialog,
+}
+
+/// True if requests may go to the notifier, which is reached again by tokens in Record-Route.
+fn has_notifier(settings: &Settings) -> bool {
+    let config = &settings.config;
+    cfg!(feature = "office")
+        && (config.mode, config.state) == (Mode::Proxy, State::Stateful)
+        && config.record_route
+}
+
+/// True if the owner is told the changes of calls.
+fn sees_calls(settings: &Settings) -> bool {
+    has_notifier(settings) && settings.config.watching.calls != Watch::Off
+}
+
+/// The event package of a SUBSCRIBE that the notifier serves.
+fn package_of(message: &Message<'_>, env: &Env<'_>) -> Option<Package> {
+    if !has_notifier(env.settings) || message.method() != Some(Method::Subscribe) {
+        return None;
+    }
+    let event = message.value(HeaderName::Event)?;
+    let name = event.split(|byte| *byte == b';').next()?.trim_ascii();
+    let watching = &env.settings.config.watching;
+    if watching.messages && name.eq_ignore_ascii_case(b"message-summary") {
+        Some(Package::MessageSummary)
+    } else if sees_calls(env.settings) && name.eq_ignore_ascii_case(b"dialog") {
+        Some(Package::Dialog)
+    } else {
+        None
+    }
+}
+
+/// True if a request within a dialog is the refresh of a subscription at the notifier. Its token is
+/// no proof of its user, which may have lost the password or the right since.
+pub(super) fn proves_anew(method: Method<'_>, to: Option<&Flow>) -> bool {
+    cfg!(feature = "office")
+        && method == Method::Subscribe
+        && to.and_then(Flow::endpoint) == Some(Endpoint::Notifier)
+}
+
+/// The targets of a request to `user` that the owner's notifier serves, or that takes over the call
+/// that rings there. `None` if it is neither.
+pub(super) fn targets_of<R: RawMutex>(
+    shared: &Shared<R>,
+    incoming: &Incoming<'_, '_>,
+    user: &AddressOfRecord,
+    authorization: &Authorization,
+    env: &Env<'_>,
+) -> Option<Result<Targets, Refusal>> {
+    let asker = || speaker(shared, authorization, &incoming.head.from_uri, env);
+    if let Some(package) = package_of(incoming.message, env) {
+        return Some(notifier_of(shared, incoming, user, package, asker(), env));
+    }
+    let pickup = env.settings.config.watching.pickup.as_bytes();
+    let is_call = incoming.head.method == Method::Invite && incoming.head.to.tag().is_none();
+    if !is_call || pickup.is_empty() || !sees_calls(env.settings) {
+        return None;
+    }
+    let called = user.as_bytes().strip_prefix(pickup)?;
+    Some(taken_over(shared, &shared.location.canonical(called), asker(), env))
+}
+
+/// True if `asker` and `user` are of one domain.
+fn is_neighbour(asker: &AddressOfRecord, user: &AddressOfRecord) -> bool {
+    let domain = |it: &AddressOfRecord| it.as_bytes().get(it.name().len()..).map(<[u8]>::to_vec);
+    domain(asker) == domain(user)
+}
+
+fn notifier_of<R: RawMutex>(
+    shared: &Shared<R>,
+    incoming: &Incoming<'_, '_>,
+    user: &AddressOfRecord,
+    package: Package,
+    asker: Option<AddressOfRecord>,
+    env: &Env<'_>,
+) -> Result<Targets, Refusal> {
+    let is_own = asker.as_ref() == Some(user);
+    let may_watch = match (package, &asker) {
+        (Package::Dialog, Some(asker)) => is_neighbour(asker, user),
+        _ => is_own,
+    };
+    let Some(asker) = asker.filter(|_| may_watch) else {
+        env.counters.watching_denied.add();
+        return Err(Refusal::Status(Status::FORBIDDEN.with_reason("Watching Denied")));
+    };
+    if shared.location.look_up(user, |found| found.is_none()) {
+        return Err(Refusal::Status(Status::NOT_FOUND.into()));
+    }
+    let flow = incoming.flow.internal_to(Endpoint::Notifier);
+    let scheme: &[u8] = if is_sips(incoming.head.uri_bytes) { b"sips" } else { b"sip" };
+    let mut uri = [scheme, b":notifier@"].concat();
+    write_address(&mut uri, flow.local);
+    for (name, user) in [(&b";of="[..], user), (b";by=", &asker)] {
+        uri.extend_from_slice(name);
+        uri.extend_from_slice(&escape_param(user.as_bytes()));
+    }
+    if is_own || env.settings.config.watching.calls == Watch::Calls {
+        uri.extend_from_slice(b";shows=calls");
+    }
+    Ok(Targets::from_iter([target(&uri, flow, Vec::new(), None, env)]))
+}
+
+/// The caller of the call that rings `user`, for an INVITE of `asker` that replaces the call.
+fn taken_over<R: RawMutex>(
+    shared: &Shared<R>,
+    user: &AddressOfRecord,
+    asker: Option<AddressOfRecord>,
+    env: &Env<'_>,
+) -> Result<Targets, Refusal> {
+    let may_watch = env.settings.config.watching.calls == Watch::Calls
+        && asker.is_some_and(|asker| is_neighbour(&asker, user));
+    if !may_watch {
+        env.counters.watching_denied.add();
+        return Err(Refusal::Status(Status::FORBIDDEN.with_reason("Pickup Denied")));
+    }
+    if shared.location.look_up(user, |found| found.is_none()) {
+        return Err(Refusal::Status(Status::NOT_FOUND.into()));
+    }
+    let ringing = env.watched_calls.and_then(|calls| calls.ringing(user.as_bytes()));
+    let Some(RingingCall { caller, replaces }) = ringing else {
+        let status = Status::CALL_DOES_NOT_EXIST.with_reason("No Call to Pick Up");
+        return Err(Refusal::Status(status));
+    };
+    let mut lines = Vec::new();
+    write_line(&mut lines, b"Replaces", &replaces);
+    // Another phone of the caller would take it for a new call.
+    write_line(&mut lines, b"Require", b"replaces");
+    let CallerPlace { uri, routes, flow } = caller;
+    Ok(Targets::from_iter([target(&uri, flow, routes.into_vec(), Some(Takeover { lines }), env)]))
+}
+
+fn target(
+    uri: &[u8],
+    flow: Flow,
+    path: Vec<u8>,
+    takeover: Option<Takeover>,
+    env: &Env<'_>,
+) -> Target {
+    Target {
+        uri: SmallVec::from_slice(uri),
+        path,
+        next_hop: NextHop::Flow(flow),
+        q: 1000,
+        flow_bound: true,
+        origin: env.settings.scope_of(&flow),
+        is_registered: false,
+        keying: None,
+        takes_digits: false,
+        detour: None,
+        flows: None,
+        retargeted: None,
+        takeover: takeover.map(Box::new),
+    }
+}
+
+/// The beginning of the call `incoming` to `uri`, if the owner is told of it. Its transaction has
+/// no number yet.
+pub(super) fn beginning<R: RawMutex>(
+    shared: &Shared<R>,
+    incoming: &Incoming<'_, '_>,
+    uri: &Uri<'_>,
+    authorization: &Authorization,
+    env: &Env<'_>,
+) -> Option<Box<CallChange>> {
+    let Incoming { message, head, flow, .. } = incoming;
+    let is_call = head.method == Method::Invite && head.to.tag().is_none() && !flow.is_internal();
+    if !is_call || !sees_calls(env.settings) {
+        return None;
+    }
+    let caller = speaker(shared, authorization, &head.from_uri, env);
+    let callee = match uri {
+        Uri::Sip(uri) => shared.address_of(uri, env),
+        _ => None,
+    };
+    let callee = callee.filter(|it| shared.location.look_up(it, |found| found.is_some()));
+    if caller.is_none() && callee.is_none() {
+        return None;
+    }
+    let party = |user: Option<AddressOfRecord>, identity: &[u8]| {
+        let user = user.as_ref().and_then(|user| core::str::from_utf8(user.as_bytes()).ok());
+        WatchedParty { user: user.map(Box::from), identity: identity.into() }
+    };
+    let contact = message.elements(HeaderName::Contact).next();
+    let contact = contact.and_then(|it| NameAddr::parse(HeaderName::Contact, it).ok());
+    let routes: Vec<&[u8]> = message.elements(HeaderName::RecordRoute).collect();
+    Some(Box::new(CallChange::Begun {
+        transaction: 0,
+        call_id: head.call_id.into(),
+        caller_tag: head.from.tag().unwrap_or_default().into(),
+        parties: [party(caller, head.from.uri_bytes), party(callee, head.to.uri_bytes)],
+        caller: CallerPlace {
+            uri: contact.map_or(head.from.uri_bytes, |contact| contact.uri_bytes).into(),
+            routes: routes.join(&b", "[..]).into(),
+            flow: *flow,
+        },
+    }))
+}
+
+/// Tells the owner that a call begins with the transaction `handle`.
+pub(super) fn begin(change: Option<Box<CallChange>>, handle: Handle, env: &mut Env<'_>) {
+    if let Some(mut change) = change {
+        if let CallChange::Begun { transaction, .. } = &mut *change {
+            *transaction = number_of(handle);
+        }
+        env.out.events.push(Event::Call(change));
+    }
+}
+
+/// Tells the owner that the caller gets a response with this `status`, to the first INVITE of a
+/// call. It is `answer`, unless this server generates it.
+pub(super) fn respond(
+    handle: Handle,
+    status: u16,
+    answer: Option<(&Message<'_>, &Said<'_>)>,
+    env: &mut Env<'_>,
+) {
+    if status <= 100 || !sees_calls(env.settings) {
+        return;
+    }
+    env.out.events.push(Event::Call(Box::new(CallChange::Response {
+        transaction: number_of(handle),
+        status,
+        callee_tag: answer.map_or(&b""[..], |(_, said)| said.to_tag).into(),
+        interval: answer.and_then(|(message, _)| interval_of(message)),
+    })));
+}
+
+/// Tells the owner of a request within a dialog that ends the call, or shows that it stands.
+pub(super) fn note_request(incoming: &Incoming<'_, '_>, env: &mut Env<'_>) {
+    let Incoming { message, head, .. } = incoming;
+    let is_of_call = matches!(head.method, Method::Bye | Method::Invite | Method::Update);
+    if !is_of_call || head.to.tag().is_none() || !sees_calls(env.settings) {
+        return;
+    }
+    let call_id = head.call_id.into();
+    let tags = [&head.from, &head.to].map(|end| end.tag().unwrap_or_default().into());
+    env.out.events.push(Event::Call(Box::new(match head.method {
+        Method::Bye => CallChange::Ended { call_id, tags },
+        _ => CallChange::Refreshed { call_id, tags, interval: interval_of(message) },
+    })));
+}
+
+fn interval_of(message: &Message<'_>) -> Option<Duration> {
+    let value = message.value(HeaderName::SessionExpires)?;
+    Some(session_expires(value).ok()?.interval)
+}
+
+/// A number for the transaction `handle` that no other one has.
+const fn number_of(handle: Handle) -> u128 {
+    let Handle { shard, slot, id } = handle;
+    (id as u128) << 40 | (slot as u128) << 8 | shard as u128
+}

@@ -1,0 +1,224 @@
+//! Subscriptions that go to the owner's notifier, the changes of calls that the owner is told, and
+//! pickup. The test acts as the notifier.
+
+use crate::joining::{back, within};
+use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, udp};
+use barebell_sip_server::config::Mode;
+use barebell_sip_server::{
+    CallChange, CallerPlace, Config, Event, RingingCall, Watch, WatchedCalls, Watching,
+};
+use sip::{Duration, Endpoint, HeaderName};
+use std::sync::Arc;
+
+const CAROL: &str = "198.51.100.30:5060";
+
+fn config(calls: Watch) -> Config {
+    let watching = Watching { messages: true, calls, pickup: "**".into() };
+    Config { watching, ..closed_config() }
+}
+
+/// A server with alice, bob and carol, where bob is registered.
+fn watching(calls: Watch) -> Rig {
+    let mut rig = Rig::closed_with(config(calls));
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    rig
+}
+
+fn subscribe(event: &str, of: &str) -> Draft {
+    Draft::new("SUBSCRIBE", of)
+        .and("Contact", &format!("<sip:alice@{ALICE}>"))
+        .and("Event", event)
+        .and("Expires", "600")
+}
+
+fn changes(reaction: &Reaction) -> Vec<CallChange> {
+    let calls = reaction.events.iter().filter_map(|event| match event {
+        Event::Call(change) => Some((**change).clone()),
+        _ => None,
+    });
+    calls.collect()
+}
+
+#[test]
+fn a_subscription_of_a_user_with_the_right_goes_to_the_notifier() {
+    let mut rig = watching(Watch::State);
+    let draft = subscribe("message-summary;x=1", "sip:alice@example.com");
+    let sent = rig.send_as("alice", &udp(ALICE), &draft).forwarded().clone();
+    assert_eq!(sent.flow, udp(ALICE).internal_to(Endpoint::Notifier));
+    let own =
+        "sip:notifier@203.0.113.1:5060;of=alice%40example.com;by=alice%40example.com;shows=calls";
+    assert_eq!(sent.request_uri(), own);
+    let draft = subscribe("dialog", "sip:bob@example.com");
+    let sent = rig.send_as("alice", &udp(ALICE), &draft).forwarded().clone();
+    let other = "sip:notifier@203.0.113.1:5060;of=bob%40example.com;by=alice%40example.com";
+    assert_eq!(sent.request_uri(), other);
+    let mut rig = watching(Watch::Calls);
+    let sent = rig.send_as("alice", &udp(ALICE), &draft.next()).forwarded().clone();
+    assert!(sent.request_uri().ends_with(";by=alice%40example.com;shows=calls"));
+}
+
+#[test]
+fn a_subscription_without_the_right_is_refused() {
+    let mut rig = watching(Watch::Calls);
+    let mut refused =
+        |event: &str, of: &str| rig.send_as("alice", &udp(ALICE), &subscribe(event, of)).status();
+    assert_eq!(refused("message-summary", "sip:bob@example.com"), 403);
+    assert_eq!(refused("dialog", "sip:bob@example.org"), 403, "another domain");
+    assert_eq!(refused("dialog", "sip:nobody@example.com"), 404);
+    assert_eq!(rig.count("watching-denied"), 2);
+    let stranger =
+        subscribe("dialog", "sip:bob@example.com").with("From", "<sip:x@y.example>;tag=x");
+    assert_eq!(rig.send(&udp(STRANGER), &stranger).status(), 405);
+}
+
+#[test]
+fn other_subscriptions_go_to_the_phones_of_the_user() {
+    let mut rig = watching(Watch::Off);
+    for event in ["dialog", "presence"] {
+        let draft = subscribe(event, "sip:bob@example.com");
+        assert_eq!(rig.send_as("alice", &udp(ALICE), &draft).forwarded().flow, udp(BOB), "{event}");
+    }
+    let mut rig = Rig::closed_with(Config { mode: Mode::Redirect, ..config(Watch::Calls) });
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    let draft = subscribe("dialog", "sip:bob@example.com");
+    let redirected = rig.send_as("alice", &udp(ALICE), &draft);
+    assert_eq!(redirected.response().value(HeaderName::Contact), format!("<sip:bob@{BOB}>"));
+}
+
+/// The notifier accepts `subscribe`. Returns the response as alice gets it.
+fn accept(rig: &mut Rig, subscribe: &Sent) -> Sent {
+    let routes = subscribe.values(HeaderName::RecordRoute);
+    let routes: String = routes.iter().map(|it| format!("Record-Route: {it}\r\n")).collect();
+    let fields = format!("{routes}Contact: <sip:notifier@203.0.113.1:5060>\r\nExpires: 600\r\n");
+    rig.receive(&subscribe.flow, &subscribe.answer(200, "n", &fields)).response().clone()
+}
+
+#[test]
+fn a_notify_reaches_the_subscriber_and_a_refresh_proves_the_user_anew() {
+    let mut rig = watching(Watch::Calls);
+    let draft = subscribe("dialog", "sip:bob@example.com");
+    let sent = rig.send_as("alice", &udp(ALICE), &draft).forwarded().clone();
+    let accepted = accept(&mut rig, &sent);
+    let notify = back(&sent, "NOTIFY", &format!("sip:alice@{ALICE}"), "n")
+        .and("Event", "dialog")
+        .and("Subscription-State", "active");
+    assert_eq!(rig.send(&sent.flow, &notify).forwarded().flow, udp(ALICE));
+    let refresh = within(&accepted, "SUBSCRIBE", "sip:notifier@203.0.113.1:5060")
+        .and("Contact", &format!("<sip:alice@{ALICE}>"))
+        .and("Event", "dialog");
+    assert_eq!(rig.send(&udp(ALICE), &refresh).status(), 407, "the token is no proof of the user");
+    let refreshed = rig.send_as("alice", &udp(ALICE), &refresh.next());
+    assert_eq!(refreshed.forwarded().flow, sent.flow);
+    rig.remove_user("alice@example.com");
+    let late = rig.send_as("alice", &udp(ALICE), &refresh.next().next().next());
+    assert_ne!(late.status(), 200);
+    assert!(late.requests().next().is_none(), "a removed user refreshes nothing");
+}
+
+#[test]
+fn message_counts_reach_the_phones_of_a_user_and_nothing_else_leaves_the_notifier() {
+    let mut rig = watching(Watch::Calls);
+    let flow = udp(ALICE).internal_to(Endpoint::Notifier);
+    let notify = |uri: &str| {
+        Draft::new("NOTIFY", uri).and("Event", "message-summary").and("Contact", "<sip:n@h>")
+    };
+    let sent = rig.send(&flow, &notify("sip:bob@example.com"));
+    assert_eq!(sent.forwarded().flow, udp(BOB));
+    assert_eq!(rig.send(&flow, &notify("sip:x@192.0.2.5")).status(), 403);
+    let other = udp(ALICE).internal_to(Endpoint::B2bua);
+    assert_eq!(rig.send(&other, &notify("sip:bob@example.com")).status(), 403);
+    let call = Draft::invite("sip:bob@example.com");
+    assert_eq!(rig.send(&flow, &call).status(), 403);
+}
+
+#[test]
+fn the_owner_is_told_each_change_of_a_call() {
+    let mut rig = watching(Watch::Calls);
+    let invite = Draft::invite("sip:bob@example.com");
+    let begun = rig.send_as("alice", &udp(ALICE), &invite);
+    let sent = begun.forwarded().clone();
+    let [CallChange::Begun { transaction, parties, caller, .. }] = &changes(&begun)[..] else {
+        panic!("{:?}", begun.events)
+    };
+    let users = parties.each_ref().map(|party| party.user.as_deref());
+    assert_eq!(users, [Some("alice@example.com"), Some("bob@example.com")]);
+    assert_eq!((&*caller.uri, caller.flow), (format!("sip:alice@{ALICE}").as_bytes(), udp(ALICE)));
+    let response = |status, interval| CallChange::Response {
+        transaction: *transaction,
+        status,
+        callee_tag: (*b"bob").into(),
+        interval,
+    };
+    let ringing = rig.receive(&sent.flow, &sent.answer(180, "bob", ""));
+    assert_eq!(changes(&ringing), [response(180, None)]);
+    let routes = sent.values(HeaderName::RecordRoute);
+    let routes: String = routes.iter().map(|it| format!("Record-Route: {it}\r\n")).collect();
+    let fields = format!("{routes}Contact: <sip:bob@{BOB}>\r\nSession-Expires: 90\r\n");
+    let answered = rig.receive(&sent.flow, &sent.answer(200, "bob", &fields));
+    assert_eq!(changes(&answered), [response(200, Some(Duration::from_secs(90)))]);
+    let answered = answered.response().clone();
+    let call_id: Box<[u8]> = sent.value(HeaderName::CallId).into_bytes().into();
+    let tags: [Box<[u8]>; 2] = [(*b"alice-tag").into(), (*b"bob").into()];
+    let bye = within(&answered, "BYE", &format!("sip:bob@{BOB}"));
+    let ended = rig.send(&udp(ALICE), &bye);
+    assert_eq!(changes(&ended), [CallChange::Ended { call_id, tags }]);
+    // A BYE that no token proves ends nothing.
+    let forged = Draft::new("BYE", &format!("sip:bob@{BOB}"))
+        .with("From", &answered.value(HeaderName::From))
+        .with("To", &answered.value(HeaderName::To))
+        .with("Call-ID", &answered.value(HeaderName::CallId));
+    assert_eq!(changes(&rig.send(&udp(STRANGER), &forged)), []);
+}
+
+#[test]
+fn a_refused_or_cancelled_call_is_told_and_none_without_watching() {
+    let mut rig = watching(Watch::State);
+    let sent = rig.send_as("alice", &udp(ALICE), &Draft::invite("sip:bob@example.com"));
+    let sent = sent.forwarded().clone();
+    let refused = rig.receive(&sent.flow, &sent.answer(486, "bob", ""));
+    assert!(matches!(&changes(&refused)[..], [CallChange::Response { status: 486, .. }]));
+    let unreachable = rig.send_as("alice", &udp(ALICE), &Draft::invite("sip:carol@example.com"));
+    assert_eq!(changes(&unreachable), [], "no transaction");
+    let mut rig = watching(Watch::Off);
+    let sent = rig.send_as("alice", &udp(ALICE), &Draft::invite("sip:bob@example.com"));
+    assert_eq!(changes(&sent), []);
+}
+
+/// A call of alice that rings bob.
+struct Ringing;
+
+impl WatchedCalls for Ringing {
+    fn ringing(&self, user: &[u8]) -> Option<RingingCall> {
+        let caller = CallerPlace {
+            uri: format!("sip:alice@{ALICE}").into_bytes().into(),
+            routes: (*b"<sip:edge.example.net;lr>").into(),
+            flow: udp(ALICE),
+        };
+        let replaces = b"x;to-tag=a;from-tag=b;early-only".to_vec();
+        (user == b"bob@example.com").then_some(RingingCall { caller, replaces })
+    }
+}
+
+fn pickup(code: &str) -> Draft {
+    Draft::new("INVITE", &format!("sip:{code}@example.com"))
+        .with("From", "<sip:carol@example.com>;tag=c")
+        .and("Contact", &format!("<sip:carol@{CAROL}>"))
+}
+
+#[test]
+fn a_call_to_the_code_replaces_the_ringing_call_at_its_caller() {
+    let mut rig = watching(Watch::Calls);
+    rig.watch(Arc::new(Ringing));
+    let sent = rig.send_as("carol", &udp(CAROL), &pickup("**bob")).forwarded().clone();
+    assert_eq!((sent.flow, sent.request_uri()), (udp(ALICE), format!("sip:alice@{ALICE}")));
+    assert_eq!(sent.value(HeaderName::Replaces), "x;to-tag=a;from-tag=b;early-only");
+    assert_eq!(sent.value(HeaderName::Require), "replaces");
+    assert_eq!(sent.values(HeaderName::Route), ["<sip:edge.example.net;lr>"]);
+    assert_eq!(rig.send_as("carol", &udp(CAROL), &pickup("**alice")).status(), 481);
+    assert_eq!(rig.send_as("carol", &udp(CAROL), &pickup("**nobody")).status(), 404);
+    let stranger = pickup("**bob").with("From", "<sip:x@y.example>;tag=x");
+    assert_eq!(rig.send(&udp(STRANGER), &stranger).status(), 403, "not for strangers");
+    let mut rig = watching(Watch::State);
+    rig.watch(Arc::new(Ringing));
+    assert_eq!(rig.send_as("carol", &udp(CAROL), &pickup("**bob")).status(), 403);
+}
