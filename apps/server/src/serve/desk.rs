@@ -4,7 +4,7 @@ use super::hub::Hub;
 use super::local::{CarryOut, Engine, Local};
 use super::media::{Media, Ng, Relay};
 use super::records::Records;
-use crate::admin::desk::Desk;
+use crate::admin::desk::{Desk, accounts_of};
 use crate::admin::{CallEnded, Condition, Drained, Registration, Status, StepTiming};
 use crate::b2bua::B2buaSettings;
 use crate::call_lines::Call;
@@ -66,6 +66,11 @@ impl Running {
     /// The number of users in domains that are not served, by domain.
     pub(crate) fn unserved(&self) -> BTreeMap<String, u64> {
         self.unserved.lock().clone()
+    }
+
+    /// Tells the engine if there may be users that could not be read yet.
+    pub(super) fn set_lacks_users(&self, lacks: bool) {
+        self.hub.engine.set_lacks_users(lacks);
     }
 
     /// Counts the users that cannot log in because their domain is not served.
@@ -191,6 +196,10 @@ impl Desk for Running {
         &*self.storage
     }
 
+    fn accounts(&self) -> Result<Option<String>, Error> {
+        accounts_of(&*self.storage)
+    }
+
     fn condition(&self) -> Result<Condition, Error> {
         let engine = &self.hub.engine;
         let config = self.config.lock();
@@ -217,6 +226,7 @@ impl Desk for Running {
             listens: self.listens.clone(),
             domains: config.domains.iter().map(|domain| domain.name.clone()).collect(),
             users: engine.users() as u64,
+            accounts: self.accounts()?,
             unserved: self.unserved(),
             registered: engine.registered() as u64,
             contacts: engine.bindings() as u64,
