@@ -14,6 +14,7 @@ pub mod nat;
 pub mod pair;
 pub mod pebble;
 pub mod phone;
+pub mod postgres;
 pub mod process;
 pub mod pulse;
 pub mod resources;

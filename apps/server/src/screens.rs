@@ -232,6 +232,9 @@ fn running_text(
     writeln!(text, "listens on    {}", status.listens.join(", "))?;
     writeln!(text, "domains       {}", status.domains.join(", "))?;
     writeln!(text, "users         {}", status.users)?;
+    if let Some(accounts) = &status.accounts {
+        writeln!(text, "accounts      those of {accounts}")?;
+    }
     unserved_text(text, status.domains.first(), &status.unserved)?;
     writeln!(text, "registered    {}", registered(status.registered, status.contacts))?;
     writeln!(text, "transactions  {}", status.transactions)?;

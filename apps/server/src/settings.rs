@@ -21,6 +21,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::Sync;
+use store::postgres::AccountsPlace;
 
 /// The default maximum number of open stream connections.
 const MAX_CONNECTIONS: usize = 100_000;
@@ -42,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) data: Option<PathBuf>,
     /// The number of worker threads, unless it is one for each core.
     pub(crate) workers: Option<usize>,
+    /// The database of accounts, if they are not in the data directory.
+    pub(crate) accounts: Option<AccountsSettings>,
     /// True if registrations are stored on disk.
     pub(crate) registrations: bool,
     /// The time at which registrations survive a power loss.
@@ -70,6 +73,25 @@ pub(crate) struct Settings {
     pub(crate) log_lines_per_second: u32,
 }
 
+/// The database of accounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AccountsSettings {
+    pub(crate) place: AccountsPlace,
+    /// The time after which a table that does not tell of its changes is read again.
+    pub(crate) poll: sip::Duration,
+}
+
+impl Default for AccountsSettings {
+    fn default() -> Self {
+        let place = AccountsPlace {
+            url: String::new(),
+            password_file: None,
+            table: "subscriber".to_owned(),
+        };
+        Self { place, poll: sip::Duration::from_secs(60) }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -84,6 +106,7 @@ impl Default for Settings {
             page: false,
             data: None,
             workers: None,
+            accounts: None,
             registrations: true,
             sync: Sync::Every(Duration::from_secs(1)),
             max_connections: None,
@@ -187,6 +210,7 @@ impl Settings {
             ("listen", self.listens != new.listens),
             ("data", self.data != new.data),
             ("workers", self.workers != new.workers),
+            ("accounts", self.accounts != new.accounts),
             ("storage.registrations", self.registrations != new.registrations),
             ("storage.sync", self.sync != new.sync),
             ("limits.max_connections", self.max_connections != new.max_connections),

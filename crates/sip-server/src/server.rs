@@ -234,6 +234,12 @@ impl<R: RawMutex> Server<R> {
         self.shared.nonces.forget_before(start);
     }
 
+    /// Tells if there may be users that the owner could not add yet, since their storage does not
+    /// respond. Meanwhile requests of and for unknown users are refused with 503.
+    pub fn set_lacks_users(&self, lacks: bool) {
+        self.shared.lacks_users.store(lacks, Ordering::Relaxed);
+    }
+
     /// Gives new records higher sequence numbers than `sequence`, the highest one in storage.
     pub fn continue_after(&self, sequence: u64) {
         self.shared.location.continue_after(sequence);

@@ -4,6 +4,7 @@
 mod calls;
 mod error;
 mod log;
+pub mod postgres;
 pub mod sqlite;
 
 pub use calls::{CallFilter, CallRecords, Keep, StoredCall};

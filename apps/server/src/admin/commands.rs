@@ -38,6 +38,18 @@ fn answer_rows<S: Sink>(
     sink: &mut S,
 ) -> Result<(), Refusal<S::Error>> {
     let mut result = Ok(());
+    let changes_users = matches!(
+        request,
+        Request::AddUser { .. }
+            | Request::ImportUsers { .. }
+            | Request::MoveUsers { .. }
+            | Request::RemoveUser { .. }
+    );
+    if changes_users && let Some(place) = desk.accounts()? {
+        return Err(Refusal::Request(format!(
+            "the users are those of {place}: change them there, by SQL"
+        )));
+    }
     match request {
         Request::Status => result = sink.row(desk.condition()?),
         Request::Registrations => desk.registrations(&mut |registration| {

@@ -5,13 +5,43 @@ use super::{Call, CallEnded, Condition, Drained, Registration};
 use crate::trace::Tracer;
 use notifier::Messages;
 use sip_server::config::Domain;
-use store::{CallRecords, Error, User, Users};
+use store::{CallRecords, Error, Storage, User, Users};
+
+/// The setting that names the database of accounts whose users are copied to the storage.
+const ACCOUNTS: &str = "accounts";
+
+/// The database of accounts whose users `storage` has, if any.
+///
+/// # Errors
+/// [`Error`] if the storage fails.
+pub(crate) fn accounts_of(storage: &dyn Storage) -> Result<Option<String>, Error> {
+    let stored = storage.setting(ACCOUNTS)?.filter(|place| !place.is_empty());
+    Ok(stored.map(|place| String::from_utf8_lossy(&place).into_owned()))
+}
+
+/// Stores the name of the database of accounts, or that there is none.
+///
+/// # Errors
+/// [`Error`] if the storage fails.
+pub(crate) fn remember_accounts(storage: &dyn Storage, place: Option<&str>) -> Result<(), Error> {
+    match accounts_of(storage)?.as_deref() == place {
+        true => Ok(()),
+        false => storage.set_setting(ACCOUNTS, place.unwrap_or_default().as_bytes()),
+    }
+}
 
 /// A server: a running one, or the stored data of a stopped one. Called from threads that may
 /// block.
 pub(crate) trait Desk: Send + Sync {
     /// The stored users.
     fn users(&self) -> &dyn Users;
+
+    /// The database of accounts whose users are copied to the storage. `None` if the storage is
+    /// their only place.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn accounts(&self) -> Result<Option<String>, Error>;
 
     /// The stored records of calls.
     fn call_records(&self) -> &dyn CallRecords;

@@ -213,6 +213,9 @@ pub(crate) struct Status {
     pub(crate) domains: Vec<String>,
     /// The number of users.
     pub(crate) users: u64,
+    /// The database of accounts that has them, if they are copied from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) accounts: Option<String>,
     /// The number of users in domains that are not served, by domain. They cannot log in.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) unserved: BTreeMap<String, u64>,

@@ -1,7 +1,7 @@
 //! The [`Desk`] of a stopped server, on its stored data.
 
 use super::ask::Ask;
-use super::desk::Desk;
+use super::desk::{Desk, accounts_of};
 use super::sink::{Row, Sink};
 use super::trunk::Trunk;
 use super::{Call, CallEnded, Condition, Drained, Registration, Request, StoppedStatus, commands};
@@ -33,6 +33,10 @@ impl Stopped {
 impl Desk for Stopped {
     fn users(&self) -> &dyn Users {
         &*self.storage
+    }
+
+    fn accounts(&self) -> Result<Option<String>, Error> {
+        accounts_of(&*self.storage)
     }
 
     fn call_records(&self) -> &dyn CallRecords {

@@ -1,6 +1,6 @@
 use super::ask::Ask;
 use super::client::Client;
-use super::desk::Desk;
+use super::desk::{Desk, accounts_of};
 use super::server::Server;
 use super::stopped::Stopped;
 use super::trunk::Trunk;
@@ -39,6 +39,10 @@ fn domains() -> Vec<Domain> {
 impl Desk for Fake {
     fn users(&self) -> &dyn Users {
         &self.storage
+    }
+
+    fn accounts(&self) -> Result<Option<String>, Error> {
+        accounts_of(&self.storage)
     }
 
     fn call_records(&self) -> &dyn CallRecords {

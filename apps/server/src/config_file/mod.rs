@@ -1,6 +1,7 @@
 //! The configuration file: TOML, with all keys optional. One reading finds all problems, each with
 //! its line and column.
 
+mod accounts;
 mod media_server;
 mod numbers;
 mod office;
@@ -46,6 +47,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         read_top(&mut top, &mut settings);
         top.section("registrar", |section| read_registrar(section, &mut settings));
         top.section("authentication", |section| read_authentication(section, &mut settings));
+        top.section("accounts", |section| accounts::read(section, &mut settings.accounts));
         top.section("timers", |section| read_timers(section, &mut settings));
         top.section("tls", |section| read_tls(section, &mut settings));
         top.section("acme", |section| read_acme(section, &mut settings.tls));
@@ -99,6 +101,10 @@ pub(crate) fn named_files(path: &Path) -> Vec<NamedFile> {
         ("tls.trust", tls.and_then(|tls| tls.get("trust"))),
         ("acme.issuers", acme.and_then(|acme| acme.get("issuers"))),
         ("turn.secret_file", turn.and_then(|turn| turn.get("secret_file"))),
+        (
+            "accounts.password_file",
+            section("accounts").and_then(|accounts| accounts.get("password_file")),
+        ),
     ];
     let is_file = |key: &str, named: &str| {
         key != "tls.trust" || (named != "system" && !named.starts_with("sha256:"))

@@ -33,6 +33,7 @@ impl Hub {
         let own = self.own_counters().into_iter();
         let of_ng = self.ng.iter().flat_map(|ng| ng.counters());
         let of_agents = self.b2bua.counters().into_iter().chain(self.trunks.counters());
+        let of_agents = of_agents.chain(self.notifier.counters());
         let media_server = self.media_server.iter().flat_map(|server| server.counters());
         let all = of_engine.chain(own).chain(of_agents).chain(media_server).chain(of_ng);
         all.map(Counted::from).collect()

@@ -2,7 +2,7 @@
 
 use super::hub::Hub;
 use super::local::{CarryOut, Engine, Local};
-use crate::admin::desk::Desk;
+use crate::admin::desk::{Desk, accounts_of};
 use crate::admin::trunk::Trunk;
 use crate::admin::{CallEnded, Condition, Drained, Registration, Status, StepTiming};
 use crate::b2bua::B2buaSettings;
@@ -101,6 +101,11 @@ impl Running {
     /// The number of users in domains that are not served, by domain.
     pub(crate) fn unserved(&self) -> BTreeMap<String, u64> {
         self.unserved.lock().clone()
+    }
+
+    /// Tells the engine if there may be users that could not be read yet.
+    pub(super) fn set_lacks_users(&self, lacks: bool) {
+        self.hub.engine.set_lacks_users(lacks);
     }
 
     /// Counts the users that cannot log in because their domain is not served.
@@ -226,6 +231,10 @@ impl Desk for Running {
         &*self.storage
     }
 
+    fn accounts(&self) -> Result<Option<String>, Error> {
+        accounts_of(&*self.storage)
+    }
+
     fn condition(&self) -> Result<Condition, Error> {
         let engine = &self.hub.engine;
         let config = self.config.lock();
@@ -246,6 +255,7 @@ impl Desk for Running {
             listens: self.listens.clone(),
             domains: config.domains.iter().map(|domain| domain.name.clone()).collect(),
             users: engine.users() as u64,
+            accounts: self.accounts()?,
             unserved: self.unserved(),
             registered: engine.registered() as u64,
             contacts: engine.bindings() as u64,

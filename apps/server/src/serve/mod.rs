@@ -1,5 +1,6 @@
 //! The running server: its start, its end, and the time for which a stop waits.
 
+mod accounts;
 mod b2bua;
 mod connections;
 mod counters;
@@ -29,6 +30,7 @@ mod trunks;
 mod welcome;
 mod workers;
 
+use crate::admin::desk::remember_accounts;
 use crate::admin::server::Server as Admin;
 use crate::descriptors::{self, Shares};
 use crate::failure::{Failure, during};
@@ -40,6 +42,7 @@ use crate::trace::Tracer;
 use crate::trunks::registry_configs;
 use ::b2bua::Transmit;
 use ::relay::Calls;
+use accounts::AccountsThread;
 use b2bua::SharedB2bua;
 use connections::{Bounds, Connections, CurrentTls};
 use desk::Running;
@@ -51,6 +54,7 @@ use local::{CarryOut, Engine, Local};
 use lookups::Lookups;
 use media::{Media, Ng, NgThread, Relay};
 use media_server::{MediaServerThread, Prepared, SharedMediaServer};
+use net::tls::Client;
 use net::{Clock, Dns};
 use notifier::SharedNotifier;
 use numbers::SharedPlan;
@@ -136,6 +140,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let (hosts, http_counters) = (settings.names(), Arc::clone(&hub.http));
     let admin = Admin::start(&data, Arc::<Running>::clone(&desk))?;
     let threads = Workers::start(&hub, workers)?;
+    let accounts = start_accounts(&settings, &desk, &storage)?;
     let start_ng = |ng: &Arc<Ng>| {
         let keeper = Arc::clone(&hub);
         let keep = move |record| keeper.keep(record);
@@ -186,6 +191,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         // It stores the messages that are being recorded.
         drop(media_server);
         end_registrations(&hub).await;
+        drop(accounts);
         drop(http_thread);
         drop(ng_thread);
         drop(threads);
@@ -200,6 +206,22 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     runtime.shutdown_background();
     log::info("stop", || "stopped".to_owned());
     Ok(())
+}
+
+/// Starts the copy of the accounts in a database, if they are in one.
+fn start_accounts(
+    settings: &Settings,
+    desk: &Arc<Running>,
+    storage: &Arc<dyn Storage>,
+) -> Result<Option<AccountsThread>, Failure> {
+    let place = settings.accounts.as_ref().map(|accounts| accounts.place.to_string());
+    remember_accounts(&**storage, place.as_deref())?;
+    let Some(accounts) = settings.accounts.clone() else { return Ok(None) };
+    let client = Client::new(&settings.tls.trust, None, false)
+        .map_err(|error| Failure::said(error.to_string()))?;
+    let (desk, key) = (Arc::clone(desk), storage.secret()?);
+    let storage = Arc::clone(storage);
+    AccountsThread::start(accounts, client.config_of_hosts(), key, desk, storage).map(Some)
 }
 
 /// The queue of look-ups, and the maximum number under way.

@@ -1,5 +1,6 @@
 //! The notifier beside the engine, for all threads, and the calls that it tells.
 
+use super::counters::Named;
 use super::local::Local;
 use notifier::{
     CallStart, CallTable, Config, Counters, Messages, Notifier, Party, Reason, TableLimits,
@@ -191,15 +192,15 @@ impl SharedNotifier {
     }
 
     /// The counters with their names.
-    pub(super) fn counters(&self) -> [(&'static str, u64); 5] {
+    pub(super) fn counters(&self) -> [Named; 5] {
         let state = self.state.lock();
         let Counters { accepted, over_limit, notified, lost, .. } = state.notifier.counters();
         [
-            ("subscriptions", state.notifier.subscriptions() as u64),
-            ("subscriptions-accepted", accepted),
-            ("subscriptions-limit", over_limit),
-            ("subscriptions-lost", lost),
-            ("notifications", notified),
+            ("subscriptions", "Subscriptions that stand.", state.notifier.subscriptions() as u64),
+            ("subscriptions-accepted", "Subscriptions that were accepted.", accepted),
+            ("subscriptions-limit", "Subscriptions refused by a limit.", over_limit),
+            ("subscriptions-lost", "Subscriptions ended since a NOTIFY failed.", lost),
+            ("notifications", "NOTIFY requests sent.", notified),
         ]
     }
 }

@@ -14,11 +14,15 @@ use crate::core::source::Source;
 use crate::core::timings::{Step, timed};
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, QopOptions, response_matches};
 use sip::message::RequestHead;
 use sip::{HeaderName, Message, Status, StatusLine, Uri};
 use smallvec::SmallVec;
+
+/// Retry-After in seconds of requests of and for users that may not have been added yet.
+pub(crate) const UNKNOWN_FOR: u64 = 10;
 
 /// The role that asks for credentials. It determines the header fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +68,8 @@ enum Verdict {
     Stale,
     /// The credentials are for another request URI.
     Elsewhere,
+    /// The credentials are for a user that may not have been added yet.
+    Unknown,
     /// The credentials are wrong. Their sender has received a challenge of this server, so the
     /// source address is not forged.
     Wrong,
@@ -114,6 +120,11 @@ pub(crate) fn authenticate<R: RawMutex>(
                 Status::BAD_REQUEST.with_reason("Digest URI Is Not the Request URI"),
                 env,
             );
+            return None;
+        }
+        Verdict::Unknown => {
+            env.counters.unknown_for_now.add();
+            refuse_for_now(incoming, Status::SERVICE_UNAVAILABLE, UNKNOWN_FOR, env);
             return None;
         }
         Verdict::Wrong => {
@@ -251,6 +262,9 @@ fn judge_one<R: RawMutex>(
             }
         }
         (Some(_), _) => Verdict::Stale,
+        (None, _) if !login.exists && shared.lacks_users.load(Ordering::Relaxed) => {
+            Verdict::Unknown
+        }
         (None, _) => Verdict::Wrong,
     }
 }

@@ -104,6 +104,8 @@ counters! {
     watching_denied = "watching-denied";
     /// Requests for users that do not exist.
     not_found = "not-found";
+    /// Requests of and for unknown users, refused while the storage of users does not respond.
+    unknown_for_now = "unknown-for-now";
     /// Requests for users that are not registered.
     unavailable = "unavailable";
     /// Requests rejected as malformed.

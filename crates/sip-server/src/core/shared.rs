@@ -18,6 +18,8 @@ use sip::SipUri;
 /// Users and bindings, nonces, and the limits of strangers.
 pub(crate) struct Shared<R: RawMutex> {
     pub(crate) is_draining: AtomicBool,
+    /// True while there may be users that the owner could not add yet.
+    pub(crate) lacks_users: AtomicBool,
     pub(crate) location: LocationService<R>,
     pub(crate) nonces: Nonces<R>,
     pub(crate) admission: Admission<R>,
@@ -36,6 +38,7 @@ impl<R: RawMutex> Shared<R> {
     pub(crate) fn new(key: impl Fn(&str) -> Key) -> Self {
         Self {
             is_draining: AtomicBool::new(false),
+            lacks_users: AtomicBool::new(false),
             location: LocationService::new(key("subscribers"), key("contacts")),
             nonces: Nonces::new(key("nonce")),
             admission: Admission::new(&key("sources")),

@@ -18,7 +18,7 @@ use super::target::{Target, Targets, join_flows, keep_scheme};
 use super::token::Identity;
 use super::via_branch::{Visit, loop_hash, visit};
 use super::watching;
-use crate::core::authentication::note_failure;
+use crate::core::authentication::{UNKNOWN_FOR, note_failure};
 use crate::core::config::{Joining, Mode, State};
 use crate::core::event::Env;
 use crate::core::incoming::{Incoming, UNSECURED};
@@ -398,6 +398,10 @@ fn miss<R: RawMutex>(
 ) -> Refusal {
     let Incoming { message, flow, trust, account, .. } = incoming;
     match status {
+        Status::NOT_FOUND if shared.lacks_users.load(Ordering::Relaxed) => {
+            env.counters.unknown_for_now.add();
+            return Refusal::ForNow { seconds: UNKNOWN_FOR };
+        }
         Status::NOT_FOUND => env.counters.not_found.add(),
         _ => env.counters.unavailable.add(),
     }

@@ -60,5 +60,7 @@ pub(super) fn decide(
         routes: found.routes(),
         may_join: false,
         named: None,
+        stages: None,
+        beginning: None,
     })
 }

@@ -126,6 +126,14 @@ impl Client {
         self
     }
 
+    /// The configuration of connections to hosts by another protocol, without ALPN.
+    #[must_use]
+    pub fn config_of_hosts(&self) -> ClientConfig {
+        let mut config = (*self.web).clone();
+        config.alpn_protocols.clear();
+        config
+    }
+
     /// Begins a SIP connection to `name`, a domain or an address.
     ///
     /// # Errors

@@ -1,0 +1,261 @@
+//! Accounts in a PostgreSQL database: the table `subscriber` of OpenSIPS and Kamailio, read as it
+//! is. The server copies it to its own storage, and follows its changes.
+
+mod error;
+mod table;
+mod watch;
+
+pub use error::AccountsError;
+
+use crate::User;
+use postgres::fallible_iterator::FallibleIterator;
+use postgres::{Client, Config, NoTls, Row, RowIter};
+use rustls::ClientConfig;
+use sip::digest::Ha1Set;
+use sip_server::Logins;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use table::Columns;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+/// The time for a connection to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The time after which a connection without an answer has ended.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// The place of the accounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountsPlace {
+    /// The connection URI, `postgresql://user@host/database`.
+    pub url: String,
+    /// A file with the password, if that is not in the URI.
+    pub password_file: Option<PathBuf>,
+    /// The name of the table, perhaps with a schema before it.
+    pub table: String,
+}
+
+impl AccountsPlace {
+    /// Checks the URI and the name of the table.
+    ///
+    /// # Errors
+    /// [`AccountsError`] if one is malformed.
+    pub fn check(&self) -> Result<(), AccountsError> {
+        self.config().map(drop)?;
+        match table::is_name(&self.table) {
+            true => Ok(()),
+            false => Err(AccountsError::Table(self.table.clone())),
+        }
+    }
+
+    fn config(&self) -> Result<Config, AccountsError> {
+        let config: Config = self.url.parse().map_err(AccountsError::Url)?;
+        match config.get_dbname() {
+            Some(_) if !config.get_hosts().is_empty() => Ok(config),
+            _ => Err(AccountsError::Incomplete),
+        }
+    }
+}
+
+/// The database without the password, as logs and messages name it.
+impl fmt::Display for AccountsPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use postgres::config::Host;
+        let Ok(config) = self.config() else { return f.write_str("the database of accounts") };
+        f.write_str("postgresql://")?;
+        for (place, host) in config.get_hosts().iter().enumerate() {
+            let comma = if place == 0 { "" } else { "," };
+            match host {
+                Host::Tcp(name) => write!(f, "{comma}{name}")?,
+                Host::Unix(path) => write!(f, "{comma}{}", path.display())?,
+            }
+        }
+        write!(f, "/{}", config.get_dbname().unwrap_or_default())
+    }
+}
+
+/// A connection to the database.
+pub struct Accounts {
+    client: Client,
+    table: String,
+    columns: Columns,
+    /// The key that fills in the hashes that the table does not have.
+    key: [u8; 32],
+    has_trigger: bool,
+}
+
+impl Accounts {
+    /// Connects to the database at `place`, with `tls` if the URI asks for TLS (`sslmode`), and
+    /// begins to watch the table. `key` has to be secret and stay the same.
+    ///
+    /// # Errors
+    /// [`AccountsError`]: there is no such database, or the table is none of accounts.
+    pub fn connect(
+        place: &AccountsPlace,
+        tls: ClientConfig,
+        key: [u8; 32],
+    ) -> Result<Self, AccountsError> {
+        place.check()?;
+        let mut config = place.config()?;
+        config.connect_timeout(CONNECT_TIMEOUT);
+        config.tcp_user_timeout(SILENCE);
+        config.keepalives_idle(SILENCE);
+        config.application_name("barebell");
+        if let Some(file) = &place.password_file {
+            let password = std::fs::read_to_string(file)
+                .map_err(|error| AccountsError::PasswordFile(file.clone(), error))?;
+            config.password(password.trim_end_matches(['\r', '\n']));
+        }
+        let mut client = match config.get_ssl_mode() {
+            postgres::config::SslMode::Disable => config.connect(NoTls),
+            _ => config.connect(MakeRustlsConnect::new(tls)),
+        }?;
+        let columns = Columns::of(&mut client, &place.table)?;
+        let has_trigger = watch::listen(&mut client, &place.table)?;
+        Ok(Self { client, table: place.table.clone(), columns, key, has_trigger })
+    }
+
+    /// True if the table tells of its changes at once. Otherwise the role may not create the
+    /// trigger, and changes are found by reading the whole table.
+    #[must_use]
+    pub const fn has_trigger(&self) -> bool {
+        self.has_trigger
+    }
+
+    /// True if the table has hashes for SHA-256. Otherwise its users log in with MD5 only.
+    #[must_use]
+    pub const fn has_sha256(&self) -> bool {
+        self.columns.sha256 || self.columns.password
+    }
+
+    /// Begins to read all users, by domain and name in the order of their bytes.
+    ///
+    /// # Errors
+    /// [`AccountsError`] if the database fails.
+    pub fn users(&mut self) -> Result<UserRows<'_>, AccountsError> {
+        let query = self.columns.query(&self.table, "");
+        let rows = self.client.query_raw(query.as_str(), std::iter::empty::<&str>())?;
+        Ok(UserRows { rows, columns: self.columns, key: self.key, domain: None, omitted: 0 })
+    }
+
+    /// The user `name` of `domain`, if there is one with a hash or a password.
+    ///
+    /// # Errors
+    /// [`AccountsError`] if the database fails.
+    pub fn one(&mut self, name: &str, domain: &str) -> Result<Option<User>, AccountsError> {
+        let query = self.columns.query(&self.table, "WHERE username = $1 AND lower(domain) = $2");
+        let rows = self.client.query(query.as_str(), &[&name, &domain])?;
+        Ok(rows.iter().find_map(|row| user(&self.columns, row, &self.key)))
+    }
+
+    /// Waits for changes of the table, at most for `time`, and returns the names and domains of
+    /// changed users. `None` if it has changed in another way: the whole table has to be read.
+    ///
+    /// # Errors
+    /// [`AccountsError`] if the connection has ended.
+    pub fn changes(
+        &mut self,
+        time: Duration,
+    ) -> Result<Option<Vec<(String, String)>>, AccountsError> {
+        watch::changes(&mut self.client, time)
+    }
+}
+
+/// The users of a table that is being read.
+pub struct UserRows<'a> {
+    rows: RowIter<'a>,
+    columns: Columns,
+    key: [u8; 32],
+    /// The domain of the last user: one text for all users of a domain.
+    domain: Option<Arc<str>>,
+    omitted: u64,
+}
+
+impl UserRows<'_> {
+    /// Reads the next user. Rows without a name, or without a hash and a password, are omitted.
+    ///
+    /// # Errors
+    /// [`AccountsError`] if the database fails.
+    pub fn read(&mut self) -> Result<Option<User>, AccountsError> {
+        while let Some(row) = self.rows.next()? {
+            let Some(mut user) = user(&self.columns, &row, &self.key) else {
+                self.omitted += 1;
+                continue;
+            };
+            match &self.domain {
+                Some(domain) if *domain == user.domain => user.domain = Arc::clone(domain),
+                _ => self.domain = Some(Arc::clone(&user.domain)),
+            }
+            return Ok(Some(user));
+        }
+        Ok(None)
+    }
+
+    /// The number of omitted rows so far.
+    #[must_use]
+    pub const fn omitted(&self) -> u64 {
+        self.omitted
+    }
+}
+
+impl fmt::Debug for UserRows<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserRows").field("omitted", &self.omitted).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Accounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accounts").field("table", &self.table).finish_non_exhaustive()
+    }
+}
+
+/// The user of a row. `None` if it has neither a hash nor a password, or no name.
+fn user(columns: &Columns, row: &Row, key: &[u8; 32]) -> Option<User> {
+    let values = columns.values(row);
+    let name = values.name?.to_owned();
+    let domain = values.domain?.to_ascii_lowercase();
+    let has_place = !name.is_empty() && !domain.is_empty() && domain.parse::<IpAddr>().is_err();
+    let by_name = values.hashes(&name, &domain, key).filter(|_| has_place)?;
+    let by_address = values.hashes_of_address(&name, &domain, key);
+    let domain = Arc::from(domain);
+    Some(User { name, domain, logins: Logins { by_name, by_address, by_auth_name: None } })
+}
+
+/// The hashes of a user as the table has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Hashes<'r> {
+    md5: Option<&'r str>,
+    sha256: Option<&'r str>,
+    sha512_256: Option<&'r str>,
+}
+
+impl Hashes<'_> {
+    /// The hashes in binary. Those that are missing are derived from `key`: no password has them,
+    /// and nothing but the key leads to them. `None` if all are missing.
+    fn complete(&self, login: &[&[u8]], key: &[u8; 32]) -> Option<Ha1Set> {
+        let md5 = table::hex::<16>(self.md5);
+        let sha256 = table::hex::<32>(self.sha256);
+        let sha512_256 = table::hex::<32>(self.sha512_256);
+        if md5.is_none() && sha256.is_none() && sha512_256.is_none() {
+            return None;
+        }
+        let missing = |label: &[u8]| {
+            let mut parts = vec![&key[..], label];
+            parts.extend_from_slice(login);
+            Ha1Set::new(label, &parts.concat(), key).sha256
+        };
+        let md5_missing = || {
+            let whole = missing(b"md5");
+            core::array::from_fn(|at| whole[at])
+        };
+        Some(Ha1Set {
+            md5: md5.unwrap_or_else(md5_missing),
+            sha256: sha256.unwrap_or_else(|| missing(b"sha256")),
+            sha512_256: sha512_256.unwrap_or_else(|| missing(b"sha512-256")),
+        })
+    }
+}

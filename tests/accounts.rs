@@ -1,0 +1,117 @@
+//! The users of a PostgreSQL database: changes by SQL, and a database that is gone.
+
+use peers::postgres::{Postgres, SUBSCRIBER};
+use peers::process::wait_until;
+use peers::server::{DOMAIN, Options, ServerProcess, TRUSTS_NOBODY};
+use sip::digest::Ha1Set;
+use test_support::agent::Agent;
+
+/// A server with the accounts of `postgres`, as its `role` sees them.
+fn server(postgres: &Postgres, role: &str, more: &str) -> ServerProcess {
+    let url = postgres.url(role);
+    let configuration = format!("{TRUSTS_NOBODY}[accounts]\nurl = \"{url}\"\n{more}");
+    // The database does not have this one.
+    let users = [("left".to_owned(), "over".to_owned())];
+    let options = Options { arguments: &[], configuration: &configuration, users: &users };
+    let server = ServerProcess::start(&options);
+    server.wait_for_line("the users are those of postgresql://127.0.0.1/sip");
+    server
+}
+
+/// The hashes of a password as the columns `ha1`, `ha1_sha256` and `ha1_sha512t256`.
+fn hashes(name: &str, password: &str) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let set = Ha1Set::new(name.as_bytes(), DOMAIN.as_bytes(), password.as_bytes());
+    format!("'{}', '{}', '{}'", hex(&set.md5), hex(&set.sha256), hex(&set.sha512_256))
+}
+
+fn insert(postgres: &Postgres, name: &str, password: &str) {
+    let hashes = hashes(name, password);
+    postgres.sql(&format!(
+        "INSERT INTO subscriber (username, domain, ha1, ha1_sha256, ha1_sha512t256)
+         VALUES ('{name}', '{DOMAIN}', {hashes})"
+    ));
+}
+
+/// The names of the users that the server knows.
+fn users(server: &ServerProcess) -> Vec<String> {
+    let rows = server.rows(&["user", "list", "--json"]);
+    rows.iter().filter_map(|row| row["name"].as_str().map(str::to_owned)).collect()
+}
+
+fn wait_for_users(server: &ServerProcess, expected: &[&str]) {
+    wait_until(&format!("the users {expected:?}"), || (users(server) == expected).then_some(()));
+}
+
+/// The status of the response to a REGISTER.
+fn register(server: &ServerProcess, name: &str, password: &str) -> u16 {
+    let mut phone = Agent::new(name, password, DOMAIN, server.address());
+    phone.register_for(600).status().expect("it is a response")
+}
+
+#[test]
+fn users_changed_by_sql_are_known_and_the_known_ones_go_on_without_the_database() {
+    let mut postgres = Postgres::start();
+    postgres.sql(SUBSCRIBER);
+    insert(&postgres, "alice", "one");
+    // The password in clear serves where the hashes are missing.
+    postgres.sql(&format!(
+        "INSERT INTO subscriber (username, domain, password) VALUES ('bob', '{DOMAIN}', 'two')"
+    ));
+    let mut server = server(&postgres, "barebell", "");
+    assert_eq!(users(&server), ["alice", "bob"]);
+    assert_eq!((register(&server, "alice", "one"), register(&server, "bob", "two")), (200, 200));
+
+    insert(&postgres, "carol", "three");
+    wait_for_users(&server, &["alice", "bob", "carol"]);
+    assert_eq!(register(&server, "carol", "three"), 200);
+    assert_eq!(server.counter("users"), 3);
+    let hashes = hashes("carol", "four");
+    postgres.sql(&format!(
+        "UPDATE subscriber SET (ha1, ha1_sha256, ha1_sha512t256) = ({hashes})
+         WHERE username = 'carol'"
+    ));
+    let _ = server.wait_for_registrations("carol", 0);
+    assert_eq!(
+        (register(&server, "carol", "three"), register(&server, "carol", "four")),
+        (401, 200)
+    );
+    postgres.sql("DELETE FROM subscriber WHERE username = 'carol'");
+    wait_for_users(&server, &["alice", "bob"]);
+    assert_eq!(register(&server, "carol", "four"), 401);
+
+    postgres.crash();
+    server.wait_for_line("the accounts in postgresql://127.0.0.1/sip cannot be read");
+    assert_eq!(register(&server, "alice", "one"), 200);
+    assert_eq!(register(&server, "alice", "wrong"), 401);
+    assert_eq!(register(&server, "dave", "five"), 503, "it may have been added meanwhile");
+    assert!(server.counter("unknown-for-now") >= 1);
+    // After a restart the users are those that were copied.
+    server.stop();
+    server.restart();
+    assert_eq!(register(&server, "alice", "one"), 200);
+    assert_eq!(register(&server, "dave", "five"), 503);
+
+    postgres.restart();
+    insert(&postgres, "dave", "five");
+    wait_for_users(&server, &["alice", "bob", "dave"]);
+    assert_eq!(register(&server, "dave", "five"), 200);
+    postgres.sql("TRUNCATE subscriber");
+    wait_for_users(&server, &[]);
+}
+
+#[test]
+fn a_role_that_may_only_read_is_followed_by_polling() {
+    let postgres = Postgres::start();
+    postgres.sql(SUBSCRIBER);
+    postgres.sql("CREATE ROLE reader LOGIN; GRANT SELECT ON subscriber TO reader");
+    insert(&postgres, "alice", "one");
+    let server = server(&postgres, "reader", "poll = \"1s\"\n");
+    server.wait_for_line("may not create a trigger");
+    assert_eq!(users(&server), ["alice"]);
+    insert(&postgres, "bob", "two");
+    wait_for_users(&server, &["alice", "bob"]);
+    assert_eq!(register(&server, "bob", "two"), 200);
+    postgres.sql("DELETE FROM subscriber WHERE username = 'alice'");
+    wait_for_users(&server, &["bob"]);
+}

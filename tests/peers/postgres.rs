@@ -1,0 +1,136 @@
+//! PostgreSQL, as the database of accounts.
+
+use crate::folder::Folder;
+use crate::process::{Process, Program, run, wait_until};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use test_support::ports::free_ports;
+
+const POSTGRES: Program = Program { name: "postgres", packages: "postgresql" };
+const SETPRIV: Program = Program { name: "setpriv", packages: "util-linux" };
+
+/// The table of OpenSIPS, as far as it concerns accounts.
+pub const SUBSCRIBER: &str = "CREATE TABLE subscriber (
+    id serial PRIMARY KEY,
+    username varchar(64) NOT NULL DEFAULT '',
+    domain varchar(64) NOT NULL DEFAULT '',
+    password varchar(25) NOT NULL DEFAULT '',
+    ha1 varchar(64) NOT NULL DEFAULT '',
+    ha1_sha256 varchar(64) NOT NULL DEFAULT '',
+    ha1_sha512t256 varchar(64) NOT NULL DEFAULT '',
+    UNIQUE (username, domain)
+)";
+
+/// A running database server on loopback. It is killed on drop.
+#[derive(Debug)]
+pub struct Postgres {
+    process: Process,
+    folder: Folder,
+    programs: PathBuf,
+    port: u16,
+}
+
+impl Postgres {
+    /// Starts a server with the database `sip`. Its owner is the role `barebell`, without a
+    /// password.
+    ///
+    /// # Panics
+    /// The server cannot be started.
+    #[must_use]
+    pub fn start() -> Self {
+        let (folder, port, programs) = (Folder::new("postgres"), free_ports(1), programs());
+        if is_root() {
+            let mut chown = Command::new("chown");
+            chown.arg("postgres").arg(folder.path());
+            let _ = run(Program { name: "chown", packages: "coreutils" }, chown);
+        }
+        let mut initdb = as_owner(&programs.join("initdb"));
+        initdb.args(["--auth=trust", "--username=admin", "--no-sync", "--encoding=UTF8"]);
+        initdb.arg("-D").arg(folder.join("data"));
+        let _ = run(POSTGRES, initdb);
+        let process = serve(&programs, &folder, port);
+        let mut postgres = Self { process, folder, programs, port };
+        postgres.wait_until_it_listens();
+        postgres.sql_in("postgres", "admin", "CREATE ROLE barebell LOGIN");
+        postgres.sql_in("postgres", "admin", "CREATE DATABASE sip OWNER barebell");
+        postgres
+    }
+
+    /// The URI of the database for `role`.
+    #[must_use]
+    pub fn url(&self, role: &str) -> String {
+        format!("postgresql://{role}@127.0.0.1:{}/sip?sslmode=disable", self.port)
+    }
+
+    /// Executes `sql` in the database as its owner. Returns the rows.
+    ///
+    /// # Panics
+    /// It fails.
+    pub fn sql(&self, sql: &str) -> String {
+        self.sql_in("sip", "barebell", sql)
+    }
+
+    fn sql_in(&self, database: &str, role: &str, sql: &str) -> String {
+        let mut psql = Command::new(self.programs.join("psql"));
+        psql.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", role, "-d", database]);
+        psql.args(["-v", "ON_ERROR_STOP=1", "-q", "-A", "-t", "-X", "-c", sql]);
+        run(POSTGRES, psql)
+    }
+
+    /// Kills the server, as in a crash.
+    pub fn crash(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts the killed server again.
+    ///
+    /// # Panics
+    /// It does not listen.
+    pub fn restart(&mut self) {
+        let _ = std::fs::remove_file(self.folder.join("data/postmaster.pid"));
+        self.process = serve(&self.programs, &self.folder, self.port);
+        self.wait_until_it_listens();
+    }
+
+    fn wait_until_it_listens(&mut self) {
+        wait_until("PostgreSQL listens", || {
+            self.process.assert_running();
+            TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok()?;
+            let mut ready = Command::new(self.programs.join("pg_isready"));
+            ready.args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string()]);
+            ready.status().ok().filter(std::process::ExitStatus::success)
+        });
+    }
+}
+
+fn serve(programs: &Path, folder: &Folder, port: u16) -> Process {
+    let mut command = as_owner(&programs.join("postgres"));
+    command.arg("-D").arg(folder.join("data"));
+    command.args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
+    command.args(["-c", "unix_socket_directories=", "-c", "fsync=off"]);
+    Process::start(POSTGRES, command, &folder.join("postgres.log"))
+}
+
+/// A command that runs `program` as the user that owns the database: it refuses to run as root.
+fn as_owner(program: &Path) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = SETPRIV.command();
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]).arg(program);
+    command.current_dir("/");
+    command
+}
+
+fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// The folder of the newest programs of PostgreSQL. Debian has them in none of `PATH`.
+fn programs() -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let newest = versions.map(|entry| entry.path().join("bin")).max();
+    newest
+        .unwrap_or_else(|| panic!("PostgreSQL is missing; install it: apt-get install postgresql"))
+}
