@@ -108,6 +108,7 @@ mod tests {
             callee: "sip:b@h".to_owned(),
             duration: Some(61.7),
             silent: Some(30.5),
+            trunk: None,
             no_media: None,
             streams: vec![Stream { from_caller: packets(Some(2.25)), from_callee: packets(None) }],
         };

@@ -22,7 +22,7 @@ use net::{Clock, Outgoing, Socket};
 use sip::header::CSeq;
 use sip::locate::Destination;
 use sip::{Endpoint, HeaderName, Instant, Message, Transport};
-use sip_server::{CallRecord, Event, Flow, Location, Output, Payers, Ticket};
+use sip_server::{CallRecord, Event, Flow, Location, Output, Payers};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -256,6 +256,7 @@ impl Hub {
             failed,
             arrivals,
             registrations,
+            ..
         } = local;
         if out.is_empty() {
             return out.clear();

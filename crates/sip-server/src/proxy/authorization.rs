@@ -274,6 +274,7 @@ pub(super) fn speaker<R: RawMutex>(
         Authorization::Unproved => {
             claimed().filter(|_| !env.settings.config.authentication.required)
         }
+        Authorization::Trunk(_) => None,
     }
 }
 
