@@ -38,7 +38,8 @@ fn a_register_goes_to_the_server_of_its_flow_and_its_response_comes_back() {
     for method in ["REGISTER", "OPTIONS"] {
         let (mut rig, outer) = (rig(), udp(PROVIDER));
         let flow = outer.internal_to(TrunkId(3).endpoint());
-        let draft = Draft { method: method.into(), ..register() };
+        let mut draft = register();
+        draft.method = method.into();
         let sent = rig.send(&flow, &draft).forwarded().clone();
         assert_eq!(sent.flow, outer);
         assert_eq!(sent.request_uri(), "sip:example.com");
