@@ -11,8 +11,8 @@ use crate::domains::sip_uri;
 use crate::log;
 use crate::media_server::MediaServerSettings;
 use crate::trace::Tracer;
-use notifier::Messages;
 use crate::trunks::TrunkSettings;
+use notifier::Messages;
 use numbers::Plan;
 use parking_lot::Mutex;
 use relay::{CallReport, Calls, Selection};
@@ -77,9 +77,9 @@ impl Running {
         self.hub.b2bua.configure(settings);
     }
 
-    /// Replaces the numbering plan. `domain` is the default one.
-    pub(crate) fn configure_numbers(&self, plan: Option<Plan>, domain: &str) {
-        self.hub.numbers.replace(plan, domain);
+    /// Replaces the numbering plan, for the domains and services of `config`.
+    pub(crate) fn configure_numbers(&self, plan: Option<Plan>, config: &Config) {
+        self.hub.numbers.replace(plan, config);
     }
 
     /// Replaces the trunks by those of `settings`, with their configurations `configs`.

@@ -176,7 +176,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     }
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let looking_up = tokio::task::spawn_local(lookups.start(&hub, dns(&config)));
-        desk.configure_numbers(plan, domain_of(&config));
+        desk.configure_numbers(plan, &config);
         desk.configure_trunks(&settings.trunks, trunks);
         let ending = tokio::task::spawn_local(end_lost_calls(Arc::clone(&hub), lost));
         let started = settings.clone();
@@ -553,7 +553,7 @@ fn reload(
         }
     };
     match settings.plan_if_any(domain_of(&config)) {
-        Ok(plan) => desk.configure_numbers(plan, domain_of(&config)),
+        Ok(plan) => desk.configure_numbers(plan, &config),
         Err(failure) => {
             log::error("reload", || format!("the numbers are kept as they were: {failure}"));
         }

@@ -1,9 +1,13 @@
 //! The numbering plan beside the engine, for all threads.
 
 use crate::output::printable;
-use numbers::{Attempt, Outcome, Plan, Query};
+use numbers::{Attempt, Outcome, Plan, Query, Service};
 use parking_lot::RwLock;
-use sip_server::{Caller, Dialed, DialedRefusal, Numbers, TrunkAttempt, TrunkId, Trunks};
+use sip_server::config::Config;
+use sip_server::{
+    Caller, Dialed, DialedRefusal, MediaService, MediaServices, Numbers, TrunkAttempt, TrunkId,
+    Trunks,
+};
 use std::sync::Arc;
 
 /// The status of a call to a service that this server does not have.
@@ -21,6 +25,10 @@ struct Present {
     plan: Option<Plan>,
     /// The domain of users that the plan names without one.
     domain: String,
+    /// The services of the media server.
+    services: MediaServices,
+    /// The characters before a user name that pick up a call. Empty for none.
+    pickup: String,
 }
 
 impl SharedPlan {
@@ -29,9 +37,13 @@ impl SharedPlan {
         Self { present: RwLock::default(), trunks }
     }
 
-    /// Replaces the plan. Users without a domain in it are those of the default one, `domain`.
-    pub(super) fn replace(&self, plan: Option<Plan>, domain: &str) {
-        *self.present.write() = Arc::new(Present { plan, domain: domain.to_owned() });
+    /// Replaces the plan. Users without a domain in it are those of the default one of `config`,
+    /// which names the services, too.
+    pub(super) fn replace(&self, plan: Option<Plan>, config: &Config) {
+        let domain = config.domains.first().map_or("", |domain| &domain.name).to_owned();
+        let services = config.media_services.clone();
+        let pickup = config.watching.pickup.clone();
+        *self.present.write() = Arc::new(Present { plan, domain, services, pickup });
     }
 }
 
@@ -41,6 +53,27 @@ impl Present {
         match name.contains('@') {
             true => name.into(),
             false => format!("{name}@{}", self.domain).into_bytes(),
+        }
+    }
+
+    /// The user part of a service, if the server has it.
+    fn name_of(&self, service: &Service) -> Option<String> {
+        let named = |wanted| {
+            let mut names = self.services.names.iter();
+            names.find(|(_, known)| *known == wanted).map(|(name, _)| name.as_str())
+        };
+        let local = |name: &str| name.split('@').next().unwrap_or_default().to_owned();
+        let with = |service, rest: &str| Some(named(service)?.to_owned() + &local(rest));
+        match service {
+            Service::Voicemail => with(MediaService::Retrieval, ""),
+            Service::Mailbox(user) => with(MediaService::Deposit, user),
+            Service::Conference(room) => with(MediaService::Conference, room),
+            Service::Announcement(name) => with(MediaService::Announcement, name),
+            Service::Music => with(MediaService::Music, ""),
+            Service::Pickup(user) if !self.pickup.is_empty() && !user.is_empty() => {
+                Some(self.pickup.clone() + &local(user))
+            }
+            Service::Pickup(_) | Service::Park | Service::Retrieve(_) => None,
         }
     }
 }
@@ -72,10 +105,13 @@ impl Numbers for SharedPlan {
             Outcome::Trunks(attempts) => {
                 Dialed::Trunks(attempts.into_iter().map(attempt).collect())
             }
-            Outcome::Service(service) => Dialed::Refused(DialedRefusal {
-                status: NOT_IMPLEMENTED,
-                words: format!("This Server Has No {service:?}").into(),
-            }),
+            Outcome::Service(service) => match present.name_of(&service) {
+                Some(name) => Dialed::User(present.address_of(&name)),
+                None => Dialed::Refused(DialedRefusal {
+                    status: NOT_IMPLEMENTED,
+                    words: format!("This Server Has No {service:?}").into(),
+                }),
+            },
             Outcome::Refused(refusal) => Dialed::Refused(DialedRefusal {
                 status: refusal.status,
                 words: printable(&format!("{}: {}", refusal.rule, refusal.text)).into(),
@@ -88,6 +124,7 @@ impl Numbers for SharedPlan {
 mod tests {
     use super::*;
     use numbers::{PlanConfig, Range, RuleConfig, TargetConfig, TrunkUse};
+    use sip_server::config::Domain;
     use sip_server::{Flow, TrunkTarget};
 
     /// A trunk with a target, and one without.
@@ -129,7 +166,14 @@ mod tests {
             ],
             ..PlanConfig::default()
         };
-        shared.replace(Some(Plan::new(&config).expect("a plan")), "office.test");
+        let domain = Domain { name: "office.test".to_owned(), aliases: Vec::new() };
+        let mut served = Config { domains: vec![domain], ..Config::default() };
+        let plan = || Some(Plan::new(&config).expect("a plan"));
+        served.media_services.names.push(("notes".to_owned(), MediaService::Music));
+        shared.replace(plan(), &served);
+        assert_eq!(shared.route(b"21", alice), Dialed::User(b"notes@office.test".to_vec()));
+        served.media_services.names.clear();
+        shared.replace(plan(), &served);
         let Dialed::Trunks(attempts) = shared.route(b"+49301", alice) else { panic!("no trunk") };
         let [attempt] = &attempts[..] else { panic!("{attempts:?}") };
         assert_eq!((attempt.trunk, attempt.number.as_str()), (TrunkId(0), "+49301"));

@@ -235,7 +235,16 @@ fn find_route<R: RawMutex>(
         joining::divert(incoming, (found, uri), sender, &mut targets, env);
     }
     let beginning = watching::beginning(shared, incoming, &found.uri, &authorization, env);
-    Ok(RequestRoute { authorization, targets, answerer, routes, may_join, named, stages, beginning })
+    Ok(RequestRoute {
+        authorization,
+        targets,
+        answerer,
+        routes,
+        may_join,
+        named,
+        stages,
+        beginning,
+    })
 }
 
 /// Finds the `targets` of a request that is authorized by `authorization`, unless the lookup of

@@ -88,6 +88,11 @@ impl Index {
         &self.files
     }
 
+    /// The names of the mailboxes.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.state.lock().mailboxes.keys().cloned().collect()
+    }
+
     /// Changes the limits.
     pub(super) fn limit(&self, limits: Limits) {
         self.state.lock().limits = limits;

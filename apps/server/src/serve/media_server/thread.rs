@@ -9,9 +9,11 @@ use crate::serve::hub::Hub;
 use crate::serve::local::{CarryOut, Local};
 use crate::serve::media::{Media, OwnPorts};
 use media_server::media::Channel;
-use media_server::{CallId, Event, MediaServer, Opening, Transmit};
+use media_server::{CallId, Event, Mailboxes, MediaServer, Opening, Transmit};
 use net::MAX_DATAGRAM;
-use std::collections::HashMap;
+use notifier::Messages;
+use parking_lot::Mutex;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -61,7 +63,9 @@ impl MediaServerThread {
                 server.set_sounds(sounds);
                 let local = Local::new(0, &hub.engine);
                 let lines = HashMap::new();
-                let turns = Turns { hub, counts, index, storage, media, server, local, lines };
+                let changed = Changed::of(&index);
+                let turns =
+                    Turns { hub, counts, index, storage, media, server, local, lines, changed };
                 turns.run(&queue);
             })?;
         Ok(Self { inputs, thread: Some(thread) })
@@ -85,6 +89,27 @@ struct Line {
     reserved: Option<String>,
 }
 
+/// The mailboxes with numbers of messages that the notifier is not told yet.
+#[derive(Clone, Default)]
+struct Changed(Arc<Mutex<BTreeSet<String>>>);
+
+impl Changed {
+    /// All mailboxes of `index`, and those that change from now on.
+    fn of(index: &Index) -> Self {
+        let changed = Self::default();
+        let noted = changed.clone();
+        index.watch(Box::new(move |mailbox| {
+            noted.0.lock().insert(mailbox.to_owned());
+        }));
+        changed.0.lock().extend(index.names());
+        changed
+    }
+
+    fn take(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
 struct Turns {
     hub: Arc<Hub>,
     counts: Arc<Counts>,
@@ -94,6 +119,7 @@ struct Turns {
     server: MediaServer,
     local: Local,
     lines: HashMap<CallId, Line>,
+    changed: Changed,
 }
 
 impl Turns {
@@ -123,6 +149,18 @@ impl Turns {
             }
             next_tick = self.tick(next_tick);
             self.settle();
+            self.tell_counts();
+        }
+    }
+
+    /// Tells the notifier the numbers of messages that have changed.
+    fn tell_counts(&mut self) {
+        for mailbox in self.changed.take() {
+            let Some(counts) = self.index.counts(&mailbox) else { continue };
+            let messages = Messages { new: counts.new, old: counts.old };
+            let now = self.hub.clock.now();
+            self.hub.notifier.set_messages(now, &mailbox, messages, &mut self.local);
+            self.hub.carry_out(&mut self.local);
         }
     }
 
