@@ -8,6 +8,7 @@ pub(crate) mod bans;
 pub(crate) mod binding;
 pub(crate) mod call_record;
 pub mod config;
+pub(crate) mod counter;
 pub mod counters;
 pub(crate) mod declined;
 pub(crate) mod ended;
