@@ -1,17 +1,18 @@
 //! Monitoring by HTTP: the metrics agree with the requests that were sent, the rules and the
 //! dashboard name metrics that exist, and clients cannot exceed the limits of the listener.
 
-use peers::call::establish;
+use peers::call::{establish, establish_described};
 use peers::folder::Folder;
 use peers::process::{Program, built, run, wait_until};
 use peers::server::DOMAIN;
 use peers::test_server::TestServer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use test_support::agent::SESSION;
 use test_support::ports::free_ports;
 
 const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
@@ -133,6 +134,60 @@ fn metrics_agree_with_the_requests_that_were_sent() {
         assert!(metrics.contains_key(&exported), "{exported}");
     }
     assert_eq!(status["problems"], serde_json::json!([]));
+}
+
+/// The port of audio in the session description `text`.
+fn audio_port(text: &str) -> u16 {
+    let port = text.split("m=audio ").nth(1).and_then(|rest| rest.split(' ').next());
+    port.and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("no audio in {text}"))
+}
+
+/// Sends packets of silence from `socket` to `port`, without those that `is_lost` selects.
+fn send_audio(socket: &UdpSocket, port: u16, is_lost: fn(u16) -> bool) {
+    for number in (0..50).filter(|number| !is_lost(*number)) {
+        let mut packet = [0xff; 172];
+        packet[..4].copy_from_slice(&[0x80, 0, 0, number as u8]);
+        packet[4..8].copy_from_slice(&(u32::from(number) * 160).to_be_bytes());
+        packet[8..12].copy_from_slice(&[1, 2, 3, 4]);
+        socket.send_to(&packet, (Ipv4Addr::LOCALHOST, port)).expect("it can be sent");
+    }
+}
+
+#[test]
+fn relayed_calls_have_duration_and_quality() {
+    let rig = Rig::new("[media]\nrelay = \"all\"\n");
+    let sockets = [(); 2].map(|()| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket"));
+    let bodies = sockets.each_ref().map(|socket| {
+        let port = socket.local_addr().expect("the socket is bound").port();
+        SESSION.replace("40000", &port.to_string())
+    });
+    let exchange = &rig.exchange;
+    let (mut alice, mut bob, received) = establish_described(
+        exchange.agent("alice"),
+        exchange.agent("bob"),
+        &format!("sip:bob@{DOMAIN}"),
+        [&bodies[0], &bodies[1]],
+    );
+    assert_eq!(rig.metrics()["barebell_calls{path=\"relay\"}"], 1.0);
+    // The callee's port is in the offer that the other end received, and the other way round.
+    send_audio(&sockets[0], audio_port(&received[1]), |_| false);
+    send_audio(&sockets[1], audio_port(&received[0]), |number| number % 5 == 1);
+    wait_until("the packets are relayed", || {
+        (rig.metrics()["barebell_media_received_total"] >= 90.0).then_some(())
+    });
+    alice.pass(&mut bob, "BYE", "");
+    let metrics = rig.metrics();
+    for (name, value) in [
+        ("barebell_calls{path=\"relay\"}", 0.0),
+        ("barebell_call_duration_seconds_count", 1.0),
+        ("barebell_media_loss_ratio_bucket{le=\"0\"}", 1.0),
+        ("barebell_media_loss_ratio_bucket{le=\"0.1\"}", 1.0),
+        ("barebell_media_loss_ratio_bucket{le=\"+Inf\"}", 2.0),
+        ("barebell_media_jitter_seconds_count", 2.0),
+        ("barebell_media_opinion_score_count", 2.0),
+    ] {
+        assert_eq!(metrics.get(name), Some(&value), "{name}");
+    }
 }
 
 #[test]

@@ -54,6 +54,8 @@ fn the_reference_shows_every_key_with_its_default() {
     let turn = std::mem::take(&mut settings.turn);
     assert_eq!((turn.servers.len(), turn.secret_file.is_some()), (2, true), "{machine}");
     assert_eq!(turn.lifetime, defaults.turn.lifetime);
+    let listen = settings.http.listen.take();
+    assert!(listen.is_some_and(|address| address.ip().is_loopback()), "{machine}");
     let example = Domain { name: "example.com".to_owned(), aliases: Vec::new() };
     assert_eq!(settings.engine.domains, [example], "{machine}");
     settings.engine.domains.clear();
@@ -73,6 +75,7 @@ fn the_reference_names_every_key() {
         "limits",
         "media",
         "turn",
+        "http",
         "storage",
         "log",
     ];

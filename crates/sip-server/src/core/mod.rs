@@ -9,6 +9,7 @@ pub(crate) mod binding;
 pub(crate) mod call_record;
 pub(crate) mod call_services;
 pub mod config;
+pub(crate) mod counter;
 pub mod counters;
 pub(crate) mod declined;
 pub(crate) mod ended;

@@ -1,6 +1,6 @@
 //! The counts of messages and sessions of one worker, and their sum.
 
-use crate::core::counters::Counter;
+use crate::core::counter::Counter;
 use crate::core::flow::Flow;
 use crate::core::histogram::{Distribution, Histogram};
 use alloc::boxed::Box;
