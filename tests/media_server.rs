@@ -23,9 +23,9 @@ fn server(keys: &str) -> TestServer {
     TestServer::with(&format!("{TRUSTS_NOBODY}[media]\n{ports}{section}"), &[])
 }
 
-/// The URI of a service.
-fn service(name: &str) -> String {
-    format!("sip:{name}@{DOMAIN}")
+/// The URI of a service. baresip finds no server by a domain.
+fn service(exchange: &TestServer, name: &str) -> String {
+    exchange.server.uri(name)
 }
 
 /// The messages of `user`, as the command lists them.
@@ -47,7 +47,7 @@ fn hang_up(phone: &mut Phone) {
 fn echoes(kind: Kind, transport: peers::transport::Transport) {
     let exchange = server("");
     let mut phone = exchange.phone(kind, "alice", transport);
-    call(&mut phone, &service("echo"));
+    call(&mut phone, &service(&exchange, "echo"));
     phone.wait_until_it_hears(440);
     hang_up(&mut phone);
     exchange.wait_for_ports(&PORTS, 0);
@@ -66,7 +66,7 @@ fn an_encrypted_phone_hears_itself_in_the_echo() {
     let mut account = exchange.account("alice", Tls);
     account.srtp = peers::phone::Srtp::Required;
     let mut phone = Phone::registered(Barebell, account);
-    call(&mut phone, &service("echo"));
+    call(&mut phone, &service(&exchange, "echo"));
     phone.wait_until_it_hears(440);
     assert!(phone.suite().is_some());
     hang_up(&mut phone);
@@ -76,7 +76,7 @@ fn an_encrypted_phone_hears_itself_in_the_echo() {
 fn a_message_for_a_user_without_a_phone_is_heard_and_deleted_by_the_user() {
     let exchange = server("");
     let mut alice = exchange.phone(Baresip, "alice", Udp);
-    call(&mut alice, &service("bob"));
+    call(&mut alice, &service(&exchange, "bob"));
     // The beep.
     alice.wait_until_it_hears_part(1000, 200);
     std::thread::sleep(std::time::Duration::from_secs(4));
@@ -95,7 +95,7 @@ fn a_message_for_a_user_without_a_phone_is_heard_and_deleted_by_the_user() {
     assert!(recording.tone_ms(440) >= 2000, "{} ms", recording.tone_ms(440));
 
     let mut bob = exchange.phone(Barebell, "bob", Tcp);
-    call(&mut bob, &service("*97"));
+    call(&mut bob, &service(&exchange, "*97"));
     bob.wait_until_it_hears(440);
     bob.act(&Action::Press('3'));
     bob.wait_for(Ended);
@@ -107,7 +107,7 @@ fn a_message_for_a_user_without_a_phone_is_heard_and_deleted_by_the_user() {
 fn a_stored_message_survives_a_crash_and_the_command_deletes_it() {
     let mut exchange = server("");
     let mut alice = exchange.phone(Barebell, "alice", Tcp);
-    call(&mut alice, &service("voicemail-bob"));
+    call(&mut alice, &service(&exchange, "voicemail-bob"));
     std::thread::sleep(std::time::Duration::from_secs(4));
     alice.act(&Action::Press('#'));
     alice.wait_for(Ended);
@@ -126,7 +126,7 @@ fn each_of_three_members_of_a_conference_hears_the_two_others() {
     let mut members = [("alice", Barebell, Tcp), ("bob", Barebell, Tcp), ("carol", Baresip, Udp)]
         .map(|(user, kind, transport)| exchange.phone(kind, user, transport));
     for member in &mut members {
-        call(member, &service("conference-sales"));
+        call(member, &service(&exchange, "conference-sales"));
     }
     let tones = members.each_ref().map(|member| member.account.tone);
     for (at, member) in members.iter_mut().enumerate() {
@@ -153,10 +153,10 @@ fn an_announcement_and_a_command_for_new_messages_are_those_of_the_operator() {
     let keys = format!("sounds = \"{}\"\ncommand = \"{}\"\n", sounds.display(), program.display());
     let exchange = server(&keys);
     let mut alice = exchange.phone(Barebell, "alice", Tcp);
-    call(&mut alice, &service("announcement-hours"));
+    call(&mut alice, &service(&exchange, "announcement-hours"));
     alice.wait_until_it_hears(700);
     alice.wait_for(Ended);
-    call(&mut alice, &service("voicemail-bob"));
+    call(&mut alice, &service(&exchange, "voicemail-bob"));
     std::thread::sleep(std::time::Duration::from_secs(4));
     hang_up(&mut alice);
     let line = wait_until("the command has run", || {
@@ -176,7 +176,7 @@ fn offer(agent: &Agent) -> String {
 
 /// The status of the final response to a call of `agent` to `name`, with further `fields`.
 fn status(agent: &mut Agent, name: &str, fields: &str) -> Option<u16> {
-    let (mut dialog, body) = (agent.dialog(&service(name)), offer(agent));
+    let (mut dialog, body) = (agent.dialog(&format!("sip:{name}@{DOMAIN}")), offer(agent));
     agent.ask(&mut dialog, "INVITE", fields, &body);
     let answer = agent.final_response("INVITE");
     let status = answer.status();
@@ -226,7 +226,7 @@ fn a_recording_has_an_end_and_a_full_mailbox_refuses_calls() {
     let exchange =
         server("message_length = \"3s\"\nmailbox_size = \"1MiB\"\nmailboxes_size = \"1MiB\"\n");
     let mut alice = exchange.phone(Barebell, "alice", Tcp);
-    call(&mut alice, &service("bob"));
+    call(&mut alice, &service(&exchange, "bob"));
     // The call ends although the tone goes on.
     alice.wait_for(Ended);
     let rows = messages(&exchange);

@@ -104,7 +104,7 @@ impl Deposit {
         }
     }
 
-    /// Hands the message to the owner. Without audio there is none.
+    /// Hands the message to the owner. Without audio the call is over.
     fn finish(&mut self, asks: &mut Asks) {
         self.state = match self.take() {
             Some(ask) => {

@@ -19,6 +19,9 @@ pub enum Event {
         call: CallId,
         /// The local address at which the other end reaches this host.
         local: IpAddr,
+        /// The address of the other end's signalling. The owner sends no packets where a party at
+        /// this address may not send itself.
+        remote: IpAddr,
         /// The mailbox that a message is to be recorded for. The owner refuses the call if the
         /// mailbox has no room for the longest message.
         deposit: Option<String>,
@@ -79,7 +82,7 @@ pub struct Summary {
 /// The reply to a request about a mailbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The messages in the order in which they are played.
+    /// The messages in the order of playing.
     Listed(Vec<Summary>),
     /// The samples of a message at [`RATE`](crate::RATE). `None` if it cannot be read.
     Loaded(Option<Arc<[i16]>>),

@@ -6,7 +6,7 @@ use sip::header::NameAddr;
 use sip::uri::unescape;
 use sip::{HeaderName, Message, Uri};
 
-/// The host of the URI in which the proxy names the service.
+/// The host of the URI that names the service.
 const HOST: &[u8] = b"media-server.invalid";
 
 /// A service.

@@ -36,7 +36,7 @@ pub use config::Config;
 pub use event::{Ask, Event, MessageId, Opening, Recording, Reply, Summary};
 pub use invitation::{Invitation, Service};
 pub use mailboxes::{Mailboxes, MessageCounts};
-pub use server::{Counters, MediaServer};
+pub use server::{Counters, MediaServer, Random, Send};
 pub use sip_ua::{CallId, Transmit};
 pub use sounds::{RATE, Sounds};
 pub use {call, media, sip, sip_ua};

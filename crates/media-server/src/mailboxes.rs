@@ -16,7 +16,7 @@ pub trait Mailboxes: Send + Sync {
     /// The numbers of messages of the mailbox `user@domain`. `None` if the user has no mailbox.
     fn counts(&self, mailbox: &str) -> Option<MessageCounts>;
 
-    /// Calls `notify` with the name of each mailbox whose numbers change from now on. It must
-    /// return soon, and not use the mailboxes.
+    /// Calls `notify` with the name of a mailbox after each change of its numbers. It must return
+    /// soon, and not use the mailboxes.
     fn watch(&self, notify: Box<dyn Fn(&str) + Send + Sync>);
 }

@@ -6,6 +6,7 @@ use crate::player::Player;
 use crate::retrieval::Retrieval;
 use crate::room::{Member, Mix};
 use crate::sounds::{MUSIC, RATE, Sounds};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -23,7 +24,7 @@ pub(crate) enum Program {
     /// A conference room.
     Room(Member),
     /// A message is recorded.
-    Deposit(Deposit),
+    Deposit(Box<Deposit>),
     /// The messages of a mailbox are played.
     Retrieval(Retrieval),
 }

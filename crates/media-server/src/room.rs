@@ -115,7 +115,7 @@ mod tests {
     use crate::sounds::Sounds;
     use std::vec;
 
-    /// The sound of each member after 20 ms in which they say `said`.
+    /// The sound for each member after 20 ms of the samples `said`.
     fn hear(room: &mut Room, members: &mut [Member], said: &[i16]) -> Vec<i16> {
         room.begin();
         for (member, said) in members.iter().zip(said) {

@@ -25,6 +25,12 @@ const USER: &str = "media";
 /// The pause after which a caller may try again.
 const RETRY_AFTER: &[u8] = b"Retry-After: 10\r\n";
 
+/// Fills bytes with random values.
+pub type Random = Box<dyn FnMut(&mut [u8]) + core::marker::Send>;
+
+/// Sends a packet of a call: the call, the socket, the destination, the contents.
+pub type Send<'a> = &'a mut dyn FnMut(CallId, Channel, SocketAddr, &[u8]);
+
 /// Counts of a [`MediaServer`] since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -42,7 +48,7 @@ pub struct Counters {
     pub ended: u64,
 }
 
-/// A call whose port is awaited.
+/// A call that waits for its port.
 struct Arrival {
     invitation: Invitation,
     offer: Option<Vec<u8>>,
@@ -62,7 +68,7 @@ pub struct MediaServer {
     sources: BTreeMap<Source, usize>,
     events: VecDeque<Event>,
     counters: Counters,
-    random: Box<dyn FnMut(&mut [u8]) + Send>,
+    random: Random,
 }
 
 impl core::fmt::Debug for MediaServer {
@@ -74,7 +80,7 @@ impl core::fmt::Debug for MediaServer {
 impl MediaServer {
     /// Returns a media server without calls. `random` fills bytes with random values, for keys.
     #[must_use]
-    pub fn new(config: Config, mut random: Box<dyn FnMut(&mut [u8]) + Send>) -> Self {
+    pub fn new(config: Config, mut random: Random) -> Self {
         let agent = sip_ua::Config {
             user: USER.into(),
             user_agent: config.product.clone(),
@@ -233,7 +239,8 @@ impl MediaServer {
             };
             self.sources.insert(source, count + 1);
             self.arrivals.insert(call, Arrival { invitation, offer, source });
-            self.events.push_back(Event::Open { call, local: flow.local.ip(), deposit });
+            let [local, remote] = [flow.local.ip(), flow.remote.ip()];
+            self.events.push_back(Event::Open { call, local, remote, deposit });
             return;
         };
         let lines = if status == 404 { b"" } else { RETRY_AFTER };
@@ -296,7 +303,8 @@ impl MediaServer {
                 let Config { message_length, silence, .. } = self.config;
                 let (longest, silence) = (message_length.into(), silence.into());
                 let mailbox = mailbox.clone();
-                Program::Deposit(Deposit::new(mailbox, party, longest, silence, &self.sounds))
+                let deposit = Deposit::new(mailbox, party, longest, silence, &self.sounds);
+                Program::Deposit(Box::new(deposit))
             }
             Service::Retrieval(mailbox) => Program::Retrieval(Retrieval::new(mailbox.clone())),
         }
@@ -378,11 +386,7 @@ impl MediaServer {
 
     /// Processes 20 ms of all calls. To be called every 20 ms while there are calls. `transmit`
     /// sends the packets.
-    pub fn tick(
-        &mut self,
-        now: Instant,
-        transmit: &mut dyn FnMut(CallId, Channel, SocketAddr, &[u8]),
-    ) {
+    pub fn tick(&mut self, now: Instant, transmit: Send<'_>) {
         let Self { agent, config, sounds, lines, rooms, counters, .. } = self;
         rooms.values_mut().for_each(Room::begin);
         for line in lines.values_mut() {

@@ -49,7 +49,7 @@ impl Sounds {
         self.0.contains_key(name)
     }
 
-    /// Appends the sound `name` to the player. Returns false if there is none.
+    /// Appends the sound `name` to the player. Returns false without such a sound.
     pub(crate) fn play(&self, name: &str, player: &mut Player) -> bool {
         match self.0.get(name) {
             Some(samples) => {

@@ -113,7 +113,7 @@ impl World {
         number
     }
 
-    /// Passes messages until there are none.
+    /// Passes messages until all ends are silent.
     fn settle(&mut self) {
         let now = self.now;
         let mut is_done = false;
@@ -167,7 +167,7 @@ impl World {
     /// Carries out a request of the server.
     fn serve(&mut self, event: Event) {
         match event {
-            Event::Open { call, local, deposit } => {
+            Event::Open { call, local, deposit, .. } => {
                 let opening = match deposit {
                     Some(_) if self.is_full => Opening::MailboxFull,
                     _ => {

@@ -128,7 +128,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let tls = settings.open_tls(&data, None)?;
     let remark = tls.as_ref().map(|tls| (tls.remark(), tls.advice()));
     let tls = Arc::new(CurrentTls::new(tls, &settings));
-    let (hub, lookups, lost, prepared) =
+    let Opened { hub, lookups, lost, prepared } =
         open(&settings, &data, limit, bound, engine, &storage, &tls)?;
     let desk = Arc::new(Running::new(
         Arc::clone(&hub),
@@ -237,8 +237,17 @@ impl Asked {
     }
 }
 
-/// Opens the shared state: the journal, the connections and the queue of look-ups. Returns also the
-/// requests that end the calls of a server that was killed, and the media server to be started.
+/// The shared state, and the parts that are not started yet.
+struct Opened {
+    hub: Arc<Hub>,
+    lookups: Asked,
+    /// The requests that end the calls of a server that was killed.
+    lost: Vec<Transmit>,
+    /// The media server.
+    prepared: Option<Prepared>,
+}
+
+/// Opens the shared state: the journal, the connections and the queue of look-ups.
 fn open(
     settings: &Settings,
     data: &Path,
@@ -247,7 +256,7 @@ fn open(
     engine: Arc<Engine>,
     storage: &Arc<dyn Storage>,
     tls: &Arc<CurrentTls>,
-) -> Result<(Arc<Hub>, Asked, Vec<Transmit>, Option<Prepared>), Failure> {
+) -> Result<Opened, Failure> {
     let workers = settings.workers();
     let (lookups, queue) = mpsc::channel(MAX_LOOKUPS);
     let journal = settings
@@ -314,7 +323,8 @@ fn open(
         http: Arc::<HttpCounters>::default(),
         observations: Observations::new(workers),
     };
-    Ok((Arc::new(hub), Asked { queue, most: shares.lookups }, lost, prepared))
+    let lookups = Asked { queue, most: shares.lookups };
+    Ok(Opened { hub: Arc::new(hub), lookups, lost, prepared })
 }
 
 /// The default domain.

@@ -128,8 +128,7 @@ mod office {
             Some(Ok(called.clone()))
         }
 
-        /// Leads the call to the mailbox of the user `called`, for whom there is no phone, which
-        /// `status` says.
+        /// Leads the call to the mailbox of the user `called` without a phone: `status` is 480.
         ///
         /// # Errors
         /// `status`, if the user has no mailbox, or the request is no call.

@@ -81,7 +81,7 @@ fn a_user_reaches_the_services_in_the_proved_name() {
 #[test]
 fn a_stranger_may_leave_a_message_and_hear_an_announcement_only() {
     let mut rig = rig(config());
-    let draft = |name| invite(name).with("From", "<sip:mallory@example.org>;tag=m");
+    let draft = |name| invite(name).with("From", "<sip:mallory@foreign.example>;tag=m");
     for name in ["echo", "voicemail", "conference-sales"] {
         let reaction = rig.send(&udp(STRANGER), &draft(name));
         assert_eq!(reaction.response().reason(), "Only for Users", "{name}");
@@ -110,11 +110,11 @@ fn the_line_of_the_proxy_is_the_first_whatever_the_sender_writes() {
     let mut rig = rig(config());
     let forged = "<sip:retrieval@media-server.invalid;lr;name=carol%40example.com>";
     let draft = invite("carol").and("Route", "<sip:example.com;lr>").and("Route", forged);
-    // A Route beyond this server is followed: the call is none to a user of this server.
+    // A Route beyond this server is followed, whatever the request URI is.
     let reaction = rig.send_as("alice", &udp(ALICE), &draft);
     let is_internal = |sent: &Sent| sent.flow.endpoint().is_some();
     assert!(!reaction.requests().any(is_internal), "{reaction:?}");
-    let stranger = draft.with("From", "<sip:mallory@example.org>;tag=m");
+    let stranger = draft.with("From", "<sip:mallory@foreign.example>;tag=m");
     let reaction = rig.send(&udp(STRANGER), &stranger);
     assert!(!reaction.requests().any(is_internal), "{reaction:?}");
 }
@@ -180,10 +180,12 @@ fn calls_to_services_do_not_go_through_the_b2bua_and_their_dialogs_stand() {
 }
 
 #[test]
-fn media_of_calls_through_a_nat_are_relayed_and_others_are_direct() {
+fn media_of_callers_on_other_hosts_are_relayed() {
     let (mut rig, relay) = server(config(), &format!("<sip:bob@{BOB}>"));
-    let direct = rig.send_as("alice", &udp(ALICE), &invite("echo")).forwarded().clone();
-    assert_eq!((body(&direct), relay.count()), (sdp("198.51.100.10"), 0));
+    let here = "203.0.113.1:7000";
+    let own = offer("203.0.113.1").with_uri("sip:echo@example.com");
+    let direct = rig.send_as("alice", &udp(here), &own).forwarded().clone();
+    assert_eq!((body(&direct), relay.count()), (sdp("203.0.113.1"), 0));
     let hidden = offer("192.168.1.5").with_uri("sip:echo@example.com");
     let relayed = rig.send_as("alice", &udp(NAT), &hidden).forwarded().clone();
     assert_eq!(relayed.flow, internal(NAT));

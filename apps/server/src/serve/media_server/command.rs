@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 /// The maximum number of waiting runs.
 const QUEUE: usize = 64;
-/// The interval in which the end of the program is noticed.
+/// The interval between two looks at the end of the program.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The environment variables of a run.
 pub(super) struct NewMessage(Vec<(&'static str, String)>);
 
 impl NewMessage {
-    /// The variables for `message` of `mailbox`, whose WAV file is at `sound`.
+    /// The variables for `message` of `mailbox`, with its WAV file at `sound`.
     pub(super) fn new(mailbox: &str, message: &Message, sound: PathBuf) -> Self {
         Self(vec![
             ("BAREBELL_MAILBOX", mailbox.to_owned()),

@@ -117,7 +117,7 @@ impl Index {
         }
     }
 
-    /// Reserves the space of the longest message. Returns false if there is none.
+    /// Reserves the space of the longest message. Returns false if the mailbox is full.
     pub(super) fn reserve(&self, mailbox: &str) -> bool {
         let mut state = self.state.lock();
         let State { limits, mailboxes } = &mut *state;
@@ -138,8 +138,7 @@ impl Index {
         }
     }
 
-    /// The messages in the order in which they are played: the new ones, then the others, each the
-    /// oldest first.
+    /// The messages in the order of playing: the new ones, then the others, each the oldest first.
     pub(super) fn list(&self, mailbox: &str) -> Vec<Summary> {
         let state = self.state.lock();
         let messages = state.mailboxes.get(mailbox).map_or(&[][..], |it| &it.messages);

@@ -31,7 +31,7 @@ pub(crate) struct SharedMediaServer {
     product: String,
 }
 
-/// The parts of a media server whose thread is not started yet.
+/// The parts of a media server before the start of its thread.
 pub(crate) struct Prepared {
     pub(super) queue: Receiver<Input>,
     pub(super) storage: Storage,

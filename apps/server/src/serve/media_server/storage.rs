@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 /// The maximum number of waiting requests.
 const QUEUE: usize = 256;
-/// The interval in which changes by commands are noticed.
+/// The interval between two looks for changes by commands.
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// A request of a call.

@@ -13,6 +13,7 @@ use media_server::{CallId, Event, Mailboxes, MediaServer, Opening, Transmit};
 use net::MAX_DATAGRAM;
 use notifier::Messages;
 use parking_lot::Mutex;
+use relay::Host;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -55,6 +56,11 @@ impl MediaServerThread {
             (Arc::clone(hub), Arc::clone(&server.counts), Arc::clone(&server.index));
         let thread =
             std::thread::Builder::new().name("media-server".to_owned()).spawn(move || {
+                if let Err(error) = net::take_short_turns() {
+                    log::info("turns", || {
+                        format!("the media server has no short time slices: {error}")
+                    });
+                }
                 let Prepared { queue, storage, sounds, config } = prepared;
                 let random = |bytes: &mut [u8]| {
                     getrandom::fill(bytes).expect("the system has given random bytes at the start");
@@ -85,7 +91,11 @@ impl Drop for MediaServerThread {
 /// The resources of a call.
 struct Line {
     ports: OwnPorts,
-    /// The mailbox in which space is reserved.
+    /// The address of the other end's signalling.
+    origin: IpAddr,
+    /// The last destination of packets, and true if the other end may have them sent there.
+    destination: [Option<(SocketAddr, bool)>; 2],
+    /// The mailbox with reserved space.
     reserved: Option<String>,
 }
 
@@ -202,9 +212,14 @@ impl Turns {
         }
         self.read();
         let now = self.hub.clock.now();
-        let Self { server, lines, .. } = self;
+        let Self { server, lines, media, hub, .. } = self;
         server.tick(now, &mut |call, channel, to, packet| {
-            if let Some(line) = lines.get(&call) {
+            let Some(line) = lines.get_mut(&call) else { return };
+            let may_send = || media.is_own(to) || hub.engine.may_send_media(line.origin, to);
+            let known = line.destination[channel as usize].filter(|(known, _)| *known == to);
+            let (_, is_permitted) = known.unwrap_or_else(|| (to, may_send()));
+            line.destination[channel as usize] = Some((to, is_permitted));
+            if is_permitted {
                 // A full buffer of the system loses a packet, as a network does.
                 let _ = line.ports.send(channel, packet, to);
             }
@@ -260,8 +275,8 @@ impl Turns {
 
     fn carry_out(&mut self, event: Event) {
         match event {
-            Event::Open { call, local, deposit } => {
-                let opening = self.open(call, local, deposit);
+            Event::Open { call, local, remote, deposit } => {
+                let opening = self.open(call, [local, remote], deposit);
                 self.server.open(self.hub.clock.now(), call, opening);
             }
             Event::Ask { call, mailbox, ask } => {
@@ -277,7 +292,12 @@ impl Turns {
         }
     }
 
-    fn open(&mut self, call: CallId, local: IpAddr, deposit: Option<String>) -> Opening {
+    fn open(
+        &mut self,
+        call: CallId,
+        [local, origin]: [IpAddr; 2],
+        deposit: Option<String>,
+    ) -> Opening {
         if let Some(mailbox) = &deposit
             && !self.index.reserve(mailbox)
         {
@@ -293,7 +313,7 @@ impl Turns {
             return Opening::NoPort;
         };
         let at = SocketAddr::new(local.to_canonical(), ports.rtp());
-        self.lines.insert(call, Line { ports, reserved: deposit });
+        self.lines.insert(call, Line { ports, origin, destination: [None; 2], reserved: deposit });
         Opening::At(at)
     }
 }
