@@ -16,6 +16,7 @@ mod descriptors;
 mod domains;
 mod draining;
 mod failure;
+mod groups;
 mod history;
 mod listen;
 mod log;
@@ -33,6 +34,7 @@ mod trace;
 mod traces;
 mod turn;
 mod turn_command;
+mod user_services;
 mod users;
 
 use admin::client::Client;

@@ -5,6 +5,7 @@ use crate::certificates::{Tls, TlsSettings};
 use crate::data_dir;
 use crate::domains::{self, Host};
 use crate::failure::Failure;
+use crate::groups;
 use crate::listen::Listen;
 use crate::log;
 use crate::media::MediaSettings;
@@ -84,7 +85,8 @@ impl Settings {
     /// The engine's configuration for this machine, with the domains and aliases of the host.
     pub(crate) fn engine_config(&self) -> sip_server::Config {
         let domains = domains::served(&self.engine.domains, &Host::this());
-        sip_server::Config { domains, ..self.engine.clone() }
+        let groups = groups::complete(&self.engine.groups, &domains);
+        sip_server::Config { domains, groups, ..self.engine.clone() }
     }
 
     /// The listening addresses.

@@ -2,6 +2,7 @@
 
 use super::{Call, CallEnded, CallRecord, Condition, Drained, Registration};
 use super::{UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
+use crate::accounts::ServicesRow;
 use crate::trace::{Mark, Traced, Traffic};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,6 +20,7 @@ impl Row for CallRecord {}
 impl Row for Condition {}
 impl Row for Drained {}
 impl Row for Registration {}
+impl Row for ServicesRow {}
 impl Row for UserRow {}
 impl Row for UsersStored {}
 impl Row for UserRemoved {}

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::storage::tests::open;
 use crate::trace::Tracer;
 use parking_lot::Mutex;
+use sip_server::CallServices;
 use sip_server::config::Domain;
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -95,6 +96,11 @@ impl Desk for Fake {
     fn users_moved(&self, from: &str, to: &str) -> Result<(), Error> {
         self.told.lock().push(format!("{from} to {to}"));
         Ok(())
+    }
+
+    fn services_changed(&self, name: &str, domain: &str, services: CallServices) {
+        let busy = services.busy.unwrap_or_default();
+        self.told.lock().push(format!("{name}@{domain}: {busy}"));
     }
 
     fn user_removed(&self, name: &str, domain: &str) {

@@ -1,6 +1,7 @@
 //! The configuration file: TOML, with all keys optional. One reading finds all problems, each with
 //! its line and column.
 
+mod groups;
 mod problem;
 mod reader;
 mod values;
@@ -52,6 +53,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         top.section("limits", |section| read_limits(section, &mut settings));
         top.section("media", |section| read_media(section, &mut settings));
         top.section("calls", |section| read_calls(section, &mut settings));
+        groups::read(&mut top, &mut settings.engine);
         top.section("turn", |section| read_turn(section, &mut settings.turn));
         top.section("storage", |section| {
             section.read("registrations", &mut settings.registrations, flag);

@@ -14,7 +14,7 @@ use crate::trace::Tracer;
 use parking_lot::Mutex;
 use relay::{CallReport, Calls, Refusals, Selection};
 use sip_server::config::{Config, Domain, Mode, State};
-use sip_server::{Output, Timing};
+use sip_server::{CallServices, Output, Timing};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -180,6 +180,16 @@ pub(crate) fn address_of_record(name: &str, domain: &str) -> Vec<u8> {
 /// Adds a user to `engine`.
 pub(crate) fn add_user(engine: &Engine, user: &User) {
     engine.add_user(&address_of_record(&user.name, &user.domain), user.logins.clone());
+}
+
+/// Sets the stored call services of all users in `engine`.
+///
+/// # Errors
+/// [`Error`] if the storage fails.
+pub(crate) fn load_services(engine: &Engine, storage: &dyn Storage) -> Result<(), Error> {
+    storage.services(None, &mut |it| {
+        engine.set_call_services(&address_of_record(&it.name, &it.domain), it.services);
+    })
 }
 
 impl Desk for Running {
@@ -391,7 +401,12 @@ impl Desk for Running {
             self.user_removed(&user.name, from);
         }
         self.users_added(&moved);
-        Ok(())
+        // The targets of other users have moved, too.
+        load_services(&self.hub.engine, &*self.storage)
+    }
+
+    fn services_changed(&self, name: &str, domain: &str, services: CallServices) {
+        self.hub.engine.set_call_services(&address_of_record(name, domain), services);
     }
 
     fn user_removed(&self, name: &str, domain: &str) {

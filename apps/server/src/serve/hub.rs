@@ -80,7 +80,9 @@ impl CarryOut for Hub {
         self.store_and_send(local);
         for turn in 0.. {
             if turn == MOST_TURNS && !local.internal.is_empty() {
-                log::error("internal", || "messages within the server are dropped: too many turns".into());
+                log::error("internal", || {
+                    "messages within the server are dropped: too many turns".into()
+                });
                 local.internal.clear();
             }
             if local.failed.is_empty() && local.internal.is_empty() {

@@ -4,7 +4,9 @@ use parking_lot::RawMutex;
 use sip::locate::Host;
 use sip::{Flow, Instant, Transport};
 use sip_server::config::{Domain, Joining, Listener, Network};
-use sip_server::{Config, Event, JoinedCalls, Location, Output, Server, Worker};
+use sip_server::{
+    CallServices, Config, Event, Group, JoinedCalls, Location, Output, Server, Worker,
+};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -12,19 +14,31 @@ pub(crate) struct Proxy {
     server: Arc<Server<RawMutex>>,
     worker: Worker<RawMutex>,
     out: Output,
+    config: Config,
 }
 
 impl Proxy {
     pub(crate) fn new(address: SocketAddr, calls: Arc<dyn JoinedCalls>) -> Self {
-        let server = Server::new(config(address, Joining::All), &[7; 32]);
+        let config = config(address, Joining::All);
+        let server = Server::new(config.clone(), &[7; 32]);
         server.set_joined_calls(calls);
         let server = Arc::new(server);
         let worker = server.worker();
-        Self { server, worker, out: Output::default() }
+        Self { server, worker, out: Output::default(), config }
     }
 
-    pub(crate) fn configure(&mut self, address: SocketAddr, joining: Joining) {
-        self.server.configure(config(address, joining));
+    pub(crate) fn join(&mut self, joining: Joining) {
+        self.config.joining = joining;
+        self.server.configure(self.config.clone());
+    }
+
+    pub(crate) fn set_groups(&mut self, groups: Vec<Group>) {
+        self.config.groups = groups;
+        self.server.configure(self.config.clone());
+    }
+
+    pub(crate) fn set_services(&mut self, name: &str, services: CallServices) {
+        self.server.set_call_services(name.as_bytes(), services);
     }
 
     pub(crate) fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8]) {
