@@ -89,7 +89,7 @@ fn a_message_for_a_user_without_a_phone_is_heard_and_deleted_by_the_user() {
     let id = rows[0]["id"].to_string();
     let file = exchange.server.data().join("exported.wav");
     let exported = file.display().to_string();
-    let wrote = exchange.server.text(&["voicemail", "export", "bob", &id, &exported]);
+    let wrote = exchange.server.run(&["voicemail", "export", "bob", &id, &exported]);
     assert!(wrote.contains("wrote message"), "{wrote}");
     let recording = Recording::read(&file).expect("the command has written a WAV file");
     assert!(recording.tone_ms(440) >= 2000, "{} ms", recording.tone_ms(440));
@@ -115,7 +115,7 @@ fn a_stored_message_survives_a_crash_and_the_command_deletes_it() {
     exchange.server.crash();
     exchange.server.restart();
     assert_eq!(messages(&exchange).len(), 1);
-    let deleted = exchange.server.text(&["voicemail", "delete", "bob", "--all"]);
+    let deleted = exchange.server.run(&["voicemail", "delete", "bob", "--all"]);
     assert!(deleted.contains("deleted 1 of bob@barebell.test"), "{deleted}");
     assert_eq!(messages(&exchange).len(), 0);
 }

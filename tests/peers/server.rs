@@ -197,13 +197,22 @@ impl ServerProcess {
         rows.unwrap_or_else(|error| panic!("{error} in the output of {arguments:?}:\n{printed}"))
     }
 
-    /// The output of a command of the server.
+    /// The output of a command of the server such as `user dnd alice on`.
     ///
     /// # Panics
     /// The command fails.
-    #[must_use]
-    pub fn text(&self, arguments: &[&str]) -> String {
+    pub fn run(&self, arguments: &[&str]) -> String {
         run(BAREBELL, command(&self.binary, &self.folder, arguments))
+    }
+
+    /// Waits until the server has at least `count` records of calls.
+    ///
+    /// # Panics
+    /// The number is not reached.
+    pub fn wait_for_history(&self, count: usize) {
+        wait_until(&format!("{count} records of calls"), || {
+            (self.rows(&["calls", "--history", "--json"]).len() >= count).then_some(())
+        });
     }
 
     /// The program.

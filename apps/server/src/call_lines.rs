@@ -47,6 +47,13 @@ pub(crate) struct Record {
     pub(crate) phrase: Option<String>,
     /// The value of Reason.
     pub(crate) reason: Option<String>,
+    /// The user that was called last, if call services have led the call there.
+    #[serde(default)]
+    pub(crate) forwarded_to: Option<String>,
+    /// The reason: `always`, `busy`, `do-not-disturb`, `no-answer`, `unreachable`, `deflected`, or
+    /// `group` for a member of the called group.
+    #[serde(default)]
+    pub(crate) forward_reason: Option<String>,
     /// True if no packet came within 5 seconds after the answer.
     pub(crate) no_media: Option<bool>,
     pub(crate) streams: Vec<Stream>,
@@ -167,6 +174,8 @@ impl From<&CallRecord> for Record {
             status: record.response.as_ref().map(|(status, _)| *status),
             phrase: record.response.as_ref().map(|(_, phrase)| shown(phrase)),
             reason: record.reason.as_deref().map(shown),
+            forwarded_to: record.retargeted.as_ref().map(|it| printable(&it.user)),
+            forward_reason: record.retargeted.as_ref().map(|it| it.reason.to_string()),
             no_media: report.no_media,
             streams: streams(report),
         }

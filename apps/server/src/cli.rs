@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::accounts::ForwardKind;
 use crate::config_file::{self, LoadError};
 use crate::domains;
 use crate::listen::Listen;
@@ -207,6 +208,39 @@ pub(crate) enum UserCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Set, remove or show the forwards of a user's calls
+    ///
+    /// A TARGET is a user or a group of this server: a name, alone or with the domain. Without
+    /// flags the forwards are shown.
+    Forward {
+        /// The user's name, alone or with the domain
+        #[arg(value_name = "NAME[@DOMAIN]")]
+        name: String,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        forwards: ForwardFlags,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        user: UserFlags,
+    },
+    /// Keep calls from the phones of a user: do not disturb, on or off
+    ///
+    /// Calls go to the target of `user forward NAME --busy`, or get 480.
+    Dnd {
+        /// The user's name, alone or with the domain
+        #[arg(value_name = "NAME[@DOMAIN]")]
+        name: String,
+        /// on or off
+        #[arg(
+            value_name = "on|off",
+            value_parser = config_file::on_off,
+            action = clap::ArgAction::Set
+        )]
+        is_on: bool,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        user: UserFlags,
+    },
     /// Move all users of a domain to another one
     ///
     /// They keep their passwords and authentication names. Use it if users were added before the
@@ -231,6 +265,29 @@ pub(crate) enum UserCommand {
         #[allow(missing_docs)]
         user: UserFlags,
     },
+}
+
+/// The flags of `user forward`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ForwardFlags {
+    /// Forward all calls
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) always: Option<String>,
+    /// Forward calls that a phone of the user answers busy, and those kept away by `user dnd`
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) busy: Option<String>,
+    /// Forward calls that no phone answers in time
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) no_answer: Option<String>,
+    /// The time before the forward on no answer, such as 20s [default: 20s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) after: Option<Duration>,
+    /// Forward calls that reach no phone of the user; without it, --no-answer is used
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) unreachable: Option<String>,
+    /// Remove the forwards of this kind, or all
+    #[arg(long, value_name = "KIND", num_args = 0..=1, default_missing_value = "all")]
+    pub(crate) off: Option<ForwardKind>,
 }
 
 /// The flags that select users.

@@ -5,6 +5,7 @@ use crate::certificates::{Tls, TlsSettings};
 use crate::data_dir;
 use crate::domains::{self, Host};
 use crate::failure::Failure;
+use crate::groups;
 use crate::http::HttpSettings;
 use crate::listen::Listen;
 use crate::log;
@@ -129,7 +130,8 @@ impl Settings {
     pub(crate) fn engine_config(&self) -> sip_server::Config {
         let domains = domains::served(&self.engine.domains, &Host::this());
         let media_services = self.media_server.engine_services();
-        sip_server::Config { domains, media_services, ..self.engine.clone() }
+        let groups = groups::complete(&self.engine.groups, &domains);
+        sip_server::Config { domains, groups, media_services, ..self.engine.clone() }
     }
 
     /// Like [`Settings::plan`], or `None` if the configuration has neither numbers nor trunks.

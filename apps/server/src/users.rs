@@ -7,6 +7,7 @@ use crate::cli::{Password, Place, UserCommand, UserFlags};
 use crate::domains;
 use crate::failure::{Failure, during};
 use crate::output::Out;
+use crate::user_services;
 use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
@@ -22,6 +23,12 @@ pub(crate) fn run(command: &UserCommand, out: &mut Out) -> Result<(), Failure> {
         }
         UserCommand::Import { file, user } => import(file, user, out),
         UserCommand::List { user, json } => list(user, *json, out),
+        UserCommand::Forward { name, forwards, user } => {
+            user_services::forward(name, forwards, user, out)
+        }
+        UserCommand::Dnd { name, is_on, user } => {
+            user_services::do_not_disturb(name, *is_on, user, out)
+        }
         UserCommand::Move { from, to, place } => move_users(from, to, place, out),
         UserCommand::Remove { name, user } => remove(name, user, out),
     }
@@ -83,7 +90,12 @@ fn list(flags: &UserFlags, json: bool, out: &mut Out) -> Result<(), Failure> {
         } else {
             let uri = domains::sip_uri(&user.name, &user.domain);
             let auth = user.auth_name.map(|name| format!(" (logs in as {name}, too)"));
-            out.line(&format!("{}{}", uri.trim_start_matches("sip:"), auth.unwrap_or_default()))
+            let services = match user.services.in_words() {
+                words if words.is_empty() => words,
+                words => format!(" ({words})"),
+            };
+            let uri = uri.trim_start_matches("sip:");
+            out.line(&format!("{uri}{}{services}", auth.unwrap_or_default()))
         }
     };
     if let Some(access) = Access::open_existing(&flags.place)? {
@@ -153,6 +165,6 @@ fn note_unserved(domain: &str, is_served: bool) {
 }
 
 /// Writes a note to standard error, which may be closed.
-fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "note: {text}");
 }

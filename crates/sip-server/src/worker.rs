@@ -393,6 +393,7 @@ impl<R: RawMutex> Worker<R> {
             out,
         };
         act(&self.server, &mut env);
+        #[cfg(feature = "office")]
         proxy::continue_calls(&self.server.shared, &self.server.proxy, &mut env);
         let is_promise = out.journal.len() > kept_before;
         for transmit in out.transmits.iter_mut().skip(sent_before) {

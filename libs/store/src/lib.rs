@@ -12,8 +12,8 @@ pub use error::Error;
 pub use log::{Log, Severity};
 
 use sip::Instant;
-use sip_server::Logins;
 use sip_server::journal_record::Record;
+use sip_server::{CallServices, Logins};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io;
@@ -43,6 +43,17 @@ pub struct User {
     pub domain: Arc<str>,
     /// The hashes of the password, for each login name.
     pub logins: Logins,
+}
+
+/// The call services of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserServices {
+    /// See [`User::name`].
+    pub name: String,
+    /// See [`User::domain`].
+    pub domain: String,
+    /// The services.
+    pub services: CallServices,
 }
 
 /// The result of storing users.
@@ -97,7 +108,7 @@ pub trait Users: Send + std::marker::Sync {
     fn has_user(&self, name: &str, domain: &str) -> Result<bool, Error>;
 
     /// Moves all users of the domain `from` to the domain `to`, with the realm to which their
-    /// hashes are bound. Returns the number of users.
+    /// hashes are bound, and with the targets of forwards in `from`. Returns the number of users.
     ///
     /// # Errors
     /// [`Error`] if the storage fails, or a user of `to` has the name of one of `from`.
@@ -115,6 +126,29 @@ pub trait Users: Send + std::marker::Sync {
     /// # Errors
     /// [`Error`] if the storage fails.
     fn realms(&self) -> Result<BTreeMap<String, String>, Error>;
+
+    /// Stores the call services of a user. Returns false if there is no such user. They are removed
+    /// with the user.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn put_services(
+        &self,
+        name: &str,
+        domain: &str,
+        services: &CallServices,
+    ) -> Result<bool, Error>;
+
+    /// Passes the call services of every user, or of the users of `domain`, to `each`, by domain
+    /// and name. Users without any are omitted.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn services(
+        &self,
+        domain: Option<&str>,
+        each: &mut dyn FnMut(UserServices),
+    ) -> Result<(), Error>;
 
     /// The number of users.
     ///

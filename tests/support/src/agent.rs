@@ -346,6 +346,23 @@ impl Agent {
         self.transmit(&out, request.source);
     }
 
+    /// Redirects the INVITE `request`, which belongs to `dialog`, to `uri` by a 302.
+    ///
+    /// # Panics
+    /// The response cannot be sent.
+    pub fn redirect(&mut self, request: &Received, dialog: &Dialog, uri: &str) {
+        let (message, mut out) = (request.message(), Vec::new());
+        let response = Response {
+            request: &message,
+            source: request.source,
+            status: 302,
+            reason: reason_phrase(302),
+            to_tag: Some(dialog.id().local_tag),
+        };
+        response.write(&mut out, |out| ("Contact: <", uri, ">\r\n").encode(out));
+        self.transmit(&out, request.source);
+    }
+
     /// The next request with this method.
     ///
     /// # Panics

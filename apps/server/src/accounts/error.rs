@@ -1,5 +1,6 @@
 //! The error of user management.
 
+use sip_server::CallServices;
 use std::fmt;
 use std::io;
 
@@ -37,6 +38,21 @@ pub(crate) enum Error {
     Exists(String),
     /// No such user exists. Contains the SIP URI.
     Unknown(String),
+    /// No such user exists, so no call services were changed. Contains the SIP URI.
+    NoUser(String),
+    /// A forward leads to the user itself. Contains the SIP URI.
+    ForwardToItself(String),
+    /// The domain of the target of a forward is not served.
+    UnservedTarget {
+        /// The SIP URI of the target.
+        target: String,
+        /// The served domains.
+        served: Vec<String>,
+    },
+    /// The time before a forward is out of range.
+    BadTime,
+    /// There is no forward on no answer that the time could be of.
+    NoForward,
     /// Another user logs in under this name.
     Taken {
         /// The name.
@@ -89,6 +105,27 @@ impl fmt::Display for Error {
             Self::Unknown(uri) => write!(
                 f,
                 "there is no user {uri}, so nothing was removed; `barebell user list` shows all"
+            ),
+            Self::NoUser(uri) => write!(
+                f,
+                "there is no user {uri}, so nothing was changed; `barebell user list` shows all"
+            ),
+            Self::ForwardToItself(uri) => {
+                write!(f, "calls to {uri} cannot be forwarded to itself: expected another target")
+            }
+            Self::UnservedTarget { target, served } => write!(
+                f,
+                "{target} is not of this server: expected a user or a group in one of {}",
+                served.join(", ")
+            ),
+            Self::BadTime => write!(
+                f,
+                "the time before a forward is out of range: expected {} s to {} s",
+                CallServices::MIN_RINGING.as_secs(),
+                CallServices::MAX_RINGING.as_secs()
+            ),
+            Self::NoForward => f.write_str(
+                "there is no forward on no answer that the time could be of: add --no-answer TARGET",
             ),
             Self::Taken { name, owner } => write!(
                 f,

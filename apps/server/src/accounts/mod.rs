@@ -4,9 +4,13 @@ mod error;
 mod import;
 mod logins;
 mod names;
+mod services;
 
 pub(crate) use error::Error;
 pub(crate) use names::{Identity, domain, identify};
+pub(crate) use services::{
+    ForwardKind, ServiceChange, Services, ServicesRow, change as change_services, unknown_targets,
+};
 
 use crate::domains::sip_uri;
 use import::read_users;

@@ -122,6 +122,7 @@ const fn patience(request: &Request) -> Duration {
         | Request::Users { .. }
         | Request::UserDomains { .. }
         | Request::AddUser { .. }
+        | Request::ChangeServices { .. }
         | Request::RemoveUser { .. } => DATABASE_PATIENCE,
         Request::ImportUsers { .. } | Request::MoveUsers { .. } => IMPORT_PATIENCE,
     }

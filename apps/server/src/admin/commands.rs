@@ -5,11 +5,12 @@ use super::sink::Sink;
 use super::{
     CallRecord, MessageCounts, Request, UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored,
 };
-use crate::accounts::{self, Stored};
+use crate::accounts::{self, Services, ServicesRow, Stored};
 use crate::domains;
 use crate::trace::Target;
 use notifier::Messages;
 use sip::Instant;
+use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
 use std::time::Duration;
 use store::{CallFilter, Change};
@@ -123,10 +124,17 @@ fn answer_rows<S: Sink>(
         Request::Drain { drains } => {
             result = sink.row(desk.drain(*drains).map_err(Refusal::Request)?);
         }
-        Request::Users { domain } => desk.users().users(domain.as_deref(), &mut |user| {
-            result = sink.row(UserRow::from(user));
-            result.is_ok()
-        })?,
+        Request::Users { domain } => {
+            let mut all = HashMap::new();
+            desk.users().services(domain.as_deref(), &mut |it| {
+                all.insert((it.name, it.domain), Services::from(&it.services));
+            })?;
+            desk.users().users(domain.as_deref(), &mut |user| {
+                let services = all.remove(&(user.name.clone(), user.domain.to_string()));
+                result = sink.row(UserRow::new(user, services.unwrap_or_default()));
+                result.is_ok()
+            })?;
+        }
         Request::AddUser { name, domain, password, auth_name } => {
             let identity = accounts::identify(name, domain.as_deref(), &desk.domains())?;
             let stored = accounts::add(desk.users(), &identity, password, auth_name.as_deref())?;
@@ -152,6 +160,16 @@ fn answer_rows<S: Sink>(
                     result = sink.row(UserDomain { domain, users });
                 }
             }
+        }
+        Request::ChangeServices { name, domain, change } => {
+            let served = desk.domains();
+            let identity = accounts::identify(name, domain.as_deref(), &served)?;
+            let services = accounts::change_services(desk.users(), &identity, change, &served)?;
+            let unknown = accounts::unknown_targets(desk.users(), &services)?;
+            let row =
+                ServicesRow { uri: identity.uri(), services: Services::from(&services), unknown };
+            desk.services_changed(&identity.name, &identity.domain, services);
+            result = sink.row(row);
         }
         Request::RemoveUser { name, domain } => {
             let identity = accounts::identify(name, domain.as_deref(), &desk.domains())?;

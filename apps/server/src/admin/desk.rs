@@ -4,6 +4,7 @@ use super::trunk::Trunk;
 use super::{Call, CallEnded, Condition, Drained, Registration};
 use crate::trace::Tracer;
 use notifier::Messages;
+use sip_server::CallServices;
 use sip_server::config::Domain;
 use store::{CallRecords, Error, Storage, User, Users};
 
@@ -104,6 +105,9 @@ pub(crate) trait Desk: Send + Sync {
     /// # Errors
     /// [`Error`] if the storage fails.
     fn users_moved(&self, from: &str, to: &str) -> Result<(), Error>;
+
+    /// Called after the call services of this user have been stored: they hold from now on.
+    fn services_changed(&self, name: &str, domain: &str, services: CallServices);
 
     /// Called after this user has been removed from storage: further logins fail, and the bindings
     /// end.

@@ -13,6 +13,7 @@ pub(crate) mod sink;
 pub(crate) mod stopped;
 pub(crate) mod trunk;
 
+use crate::accounts::{ServiceChange, Services};
 use crate::call_lines::{Call, Record as CallRecord};
 use crate::trace::Target;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -121,6 +122,15 @@ pub(crate) enum Request {
     UserDomains {
         /// Domains to omit.
         except: Vec<String>,
+    },
+    /// One row, a [`ServicesRow`](crate::accounts::ServicesRow).
+    ChangeServices {
+        /// The name, with or without a domain.
+        name: String,
+        /// The flag `--domain`.
+        domain: Option<String>,
+        /// The change.
+        change: ServiceChange,
     },
     /// One row, a [`UserRemoved`].
     RemoveUser {
@@ -327,15 +337,20 @@ pub(crate) struct UserRow {
     /// The authentication name, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) auth_name: Option<String>,
+    /// The call services of the user.
+    #[serde(default, skip_serializing_if = "Services::is_empty")]
+    pub(crate) services: Services,
 }
 
-impl From<store::User> for UserRow {
-    fn from(user: store::User) -> Self {
+impl UserRow {
+    /// The row of `user` with these call services.
+    pub(crate) fn new(user: store::User, services: Services) -> Self {
         let auth = user.logins.by_auth_name;
         Self {
             name: user.name,
             domain: user.domain.to_string(),
             auth_name: auth.map(|auth| String::from_utf8_lossy(&auth.name).into_owned()),
+            services,
         }
     }
 }

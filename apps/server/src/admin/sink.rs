@@ -3,6 +3,7 @@
 use super::trunk::Trunk;
 use super::{Call, CallEnded, CallRecord, Condition, Drained, MessageCounts, Registration};
 use super::{UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
+use crate::accounts::ServicesRow;
 use crate::trace::{Mark, Traced, Traffic};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,6 +23,7 @@ impl Row for Drained {}
 impl Row for MessageCounts {}
 impl Row for Registration {}
 impl Row for Trunk {}
+impl Row for ServicesRow {}
 impl Row for UserRow {}
 impl Row for UsersStored {}
 impl Row for UserRemoved {}

@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::trace::Tracer;
 use net::wall_clock;
 use notifier::Messages;
+use sip_server::CallServices;
 use sip_server::config::Domain;
 use std::any::Any;
 use std::path::PathBuf;
@@ -113,6 +114,8 @@ impl Desk for Stopped {
     fn users_moved(&self, _: &str, _: &str) -> Result<(), Error> {
         Ok(())
     }
+
+    fn services_changed(&self, _: &str, _: &str, _: CallServices) {}
 
     fn user_removed(&self, _: &str, _: &str) {}
 }

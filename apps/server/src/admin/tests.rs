@@ -10,6 +10,7 @@ use crate::storage::tests::open;
 use crate::trace::Tracer;
 use notifier::Messages;
 use parking_lot::Mutex;
+use sip_server::CallServices;
 use sip_server::config::Domain;
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -109,6 +110,11 @@ impl Desk for Fake {
     fn users_moved(&self, from: &str, to: &str) -> Result<(), Error> {
         self.told.lock().push(format!("{from} to {to}"));
         Ok(())
+    }
+
+    fn services_changed(&self, name: &str, domain: &str, services: CallServices) {
+        let busy = services.busy.unwrap_or_default();
+        self.told.lock().push(format!("{name}@{domain}: {busy}"));
     }
 
     fn user_removed(&self, name: &str, domain: &str) {

@@ -2,6 +2,7 @@
 //! its line and column.
 
 mod accounts;
+mod groups;
 mod media_server;
 mod numbers;
 mod office;
@@ -62,6 +63,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         });
         top.section("calls", |section| read_calls(section, &mut settings));
         top.section("office", |section| office::read(section, &mut settings));
+        groups::read(&mut top, &mut settings.engine);
         top.section("turn", |section| read_turn(section, &mut settings.turn));
         top.section("http", |section| {
             section.read_some("listen", &mut settings.http.listen, word(values::socket_address));

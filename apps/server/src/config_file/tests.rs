@@ -3,6 +3,7 @@ use crate::listen::Listen;
 use crate::media::RecordsPlace;
 use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
+use sip_server::CallServices;
 use sip_server::config::{Domain, Joining, MediaKeys, Mode, Relaying, State};
 use store::Sync;
 
@@ -56,6 +57,9 @@ fn the_reference_shows_every_key_with_its_default() {
     assert_eq!(turn.lifetime, defaults.turn.lifetime);
     let listen = settings.http.listen.take();
     assert!(listen.is_some_and(|address| address.ip().is_loopback()), "{machine}");
+    let [group] = &std::mem::take(&mut settings.engine.groups)[..] else { panic!("{machine}") };
+    assert_eq!((group.members.len(), group.fallback.as_deref()), (2, Some("carol")), "{machine}");
+    assert_eq!(group.timeout, CallServices::DEFAULT_RINGING);
     let example = Domain { name: "example.com".to_owned(), aliases: Vec::new() };
     assert_eq!(settings.engine.domains, [example], "{machine}");
     settings.engine.domains.clear();

@@ -17,7 +17,7 @@ use numbers::Plan;
 use parking_lot::Mutex;
 use relay::{CallReport, Calls, Selection};
 use sip_server::config::{Config, Domain, Mode, State};
-use sip_server::{Flow, Output, Timing, Watch};
+use sip_server::{CallServices, Flow, Output, Timing, Watch};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -222,6 +222,16 @@ pub(crate) fn add_user(engine: &Engine, user: &User) {
     engine.add_user(&address_of_record(&user.name, &user.domain), user.logins.clone());
 }
 
+/// Sets the stored call services of all users in `engine`.
+///
+/// # Errors
+/// [`Error`] if the storage fails.
+pub(crate) fn load_services(engine: &Engine, storage: &dyn Storage) -> Result<(), Error> {
+    storage.services(None, &mut |it| {
+        engine.set_call_services(&address_of_record(&it.name, &it.domain), it.services);
+    })
+}
+
 impl Desk for Running {
     fn users(&self) -> &dyn Users {
         &*self.storage
@@ -424,7 +434,12 @@ impl Desk for Running {
             self.user_removed(&user.name, from);
         }
         self.users_added(&moved);
-        Ok(())
+        // The targets of other users have moved, too.
+        load_services(&self.hub.engine, &*self.storage)
+    }
+
+    fn services_changed(&self, name: &str, domain: &str, services: CallServices) {
+        self.hub.engine.set_call_services(&address_of_record(name, domain), services);
     }
 
     fn user_removed(&self, name: &str, domain: &str) {

@@ -1,6 +1,6 @@
 //! The engine, restored from storage.
 
-use super::desk::add_user;
+use super::desk::{add_user, load_services};
 use super::local::Engine;
 use crate::failure::Failure;
 use net::wall_clock;
@@ -23,6 +23,7 @@ pub(super) fn load(
         add_user(&engine, &user);
         true
     })?;
+    load_services(&engine, storage)?;
     if !keeps_registrations {
         // They would be outdated when storing registrations is enabled again.
         storage.forget_registrations()?;

@@ -13,8 +13,8 @@ use parking_lot::{Mutex, MutexGuard};
 use proxy::Proxy;
 use sip::message::Response;
 use sip::{Connection, Flow, Instant, Message, Method, Transport, Uri};
-use sip_server::JoinedCalls;
 use sip_server::config::Joining;
+use sip_server::{CallServices, Group, JoinedCalls};
 use sip_ua::{Account, AccountId, Agent, CallError, CallId, Event, Location, RegistrationState};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -76,7 +76,7 @@ pub(crate) fn address(phone: usize) -> SocketAddr {
     ([192, 0, 2, phone as u8 + 1], 5060).into()
 }
 
-fn server() -> SocketAddr {
+pub(crate) fn server() -> SocketAddr {
     ([192, 0, 2, 100], 5060).into()
 }
 
@@ -206,7 +206,18 @@ impl Rig {
 
     /// The proxy sends only those of the further calls through the B2BUA that need it.
     pub(crate) fn join_if_needed(&mut self) {
-        self.proxy.as_mut().expect("a proxy").configure(server(), Joining::Needed);
+        self.proxy.as_mut().expect("a proxy").join(Joining::Needed);
+    }
+
+    /// Sets the call services of the user of a phone.
+    pub(crate) fn set_services(&mut self, phone: usize, services: CallServices) {
+        let name = format!("p{phone}@{}", server().ip());
+        self.proxy.as_mut().expect("a proxy").set_services(&name, services);
+    }
+
+    /// Sets the groups of the proxy.
+    pub(crate) fn set_groups(&mut self, groups: Vec<Group>) {
+        self.proxy.as_mut().expect("a proxy").set_groups(groups);
     }
 
     /// Runs an action of a phone.

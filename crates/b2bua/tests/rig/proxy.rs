@@ -5,7 +5,9 @@ use parking_lot::RawMutex;
 use sip::locate::Host;
 use sip::{Flow, Instant, Transport};
 use sip_server::config::{Domain, Joining, Listener, Network};
-use sip_server::{Config, Event, JoinedCalls, Location, Output, Server, Worker};
+use sip_server::{
+    CallServices, Config, Event, Group, JoinedCalls, Location, Output, Server, Worker,
+};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -13,11 +15,12 @@ pub(crate) struct Proxy {
     server: Arc<Server<RawMutex>>,
     worker: Worker<RawMutex>,
     out: Output,
+    config: Config,
 }
 
 impl Proxy {
     pub(crate) fn new(address: SocketAddr, calls: Arc<dyn JoinedCalls>) -> Self {
-        Self::of(Server::new(config(address, Joining::All), &[7; 32]), calls)
+        Self::of(config(address, Joining::All), |_| {}, calls)
     }
 
     /// A proxy with numbers and trunks, which sends only those calls through the B2BUA that need
@@ -27,21 +30,38 @@ impl Proxy {
         calls: Arc<dyn JoinedCalls>,
         office: Arc<Office>,
     ) -> Self {
-        let server = Server::new(config(address, Joining::Off), &[7; 32]);
-        server.set_numbers(Arc::<Office>::clone(&office));
-        server.set_trunks(office);
-        Self::of(server, calls)
+        let set = |server: &Server<RawMutex>| {
+            server.set_numbers(Arc::<Office>::clone(&office));
+            server.set_trunks(Arc::<Office>::clone(&office));
+        };
+        Self::of(config(address, Joining::Off), set, calls)
     }
 
-    fn of(server: Server<RawMutex>, calls: Arc<dyn JoinedCalls>) -> Self {
+    fn of(
+        config: Config,
+        set: impl FnOnce(&Server<RawMutex>),
+        calls: Arc<dyn JoinedCalls>,
+    ) -> Self {
+        let server = Server::new(config.clone(), &[7; 32]);
+        set(&server);
         server.set_joined_calls(calls);
         let server = Arc::new(server);
         let worker = server.worker();
-        Self { server, worker, out: Output::default() }
+        Self { server, worker, out: Output::default(), config }
     }
 
-    pub(crate) fn configure(&mut self, address: SocketAddr, joining: Joining) {
-        self.server.configure(config(address, joining));
+    pub(crate) fn join(&mut self, joining: Joining) {
+        self.config.joining = joining;
+        self.server.configure(self.config.clone());
+    }
+
+    pub(crate) fn set_groups(&mut self, groups: Vec<Group>) {
+        self.config.groups = groups;
+        self.server.configure(self.config.clone());
+    }
+
+    pub(crate) fn set_services(&mut self, name: &str, services: CallServices) {
+        self.server.set_call_services(name.as_bytes(), services);
     }
 
     pub(crate) fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8]) {

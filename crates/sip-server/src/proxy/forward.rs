@@ -2,7 +2,7 @@
 //! proxy adds (RFC 3261 sections 16.6 and 16.7).
 
 use super::record_route::{RecordRoute, address_in};
-use super::services::Retargeted;
+use super::retargeting::Retargeted;
 use super::via_branch::ViaBranch;
 use crate::core::flow::Flow;
 use crate::core::lines::{write_address, write_line, write_number_line};

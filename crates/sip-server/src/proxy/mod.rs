@@ -2,9 +2,12 @@
 //! responses.
 
 mod authorization;
+mod best_response;
 mod budget;
 mod calls;
 mod context;
+#[cfg(feature = "office")]
+mod continuation;
 mod decide;
 mod dialogs;
 mod edge;
@@ -24,6 +27,7 @@ mod plan;
 mod record_route;
 mod refusal;
 mod registered;
+mod retargeting;
 mod route;
 mod search;
 mod services;
@@ -38,9 +42,10 @@ mod via_branch;
 mod watching;
 mod way_back;
 
+#[cfg(feature = "office")]
+pub(crate) use continuation::continue_calls;
 pub(crate) use hangup::Hangup;
 pub(crate) use route::{Preprocessed, has_token, is_served, preprocess};
-pub(crate) use services::continue_calls;
 pub(crate) use tables::Tables;
 
 use crate::core::event::Env;

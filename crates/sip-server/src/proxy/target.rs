@@ -1,7 +1,7 @@
 //! The targets of a request (RFC 3261 section 16.5).
 
 use super::pass::Chosen;
-use super::services::Retargeted;
+use super::retargeting::Retargeted;
 use crate::core::binding::Binding;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
@@ -158,7 +158,7 @@ impl Target {
         Some(next)
     }
 
-    /// The URI of the user whose phone this is, for a request to `uri`.
+    /// The URI of the user of this phone, for a request to `uri`.
     pub(super) fn called<'u>(&'u self, uri: &'u [u8]) -> &'u [u8] {
         self.retargeted.as_ref().map_or(uri, |it| it.uri())
     }

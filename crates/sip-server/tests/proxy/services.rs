@@ -322,6 +322,15 @@ fn a_redirection_to_a_user_is_followed() {
     assert_eq!(noted, ["carol ACK", "alice 480"]);
     assert_eq!(bench.counter("forward-loops"), 1);
     bench.rest();
+    // A phone that is to replace a call of its own cannot send it elsewhere.
+    let uri = "sip:bob@example.com";
+    let invite = bench.request("INVITE", uri, "alice", "alice", uri);
+    let replaces = "\r\nReplaces: c;to-tag=1;from-tag=2\r\nContent-Length";
+    bench.receive("alice", &invite.replacen("\r\nContent-Length", replaces, 1));
+    bench.answer("bob2", 481);
+    let noted = redirect(&mut bench, "bob", "<sip:carol@example.com>");
+    assert_eq!(noted, ["bob ACK", "alice 302"]);
+    bench.rest();
     // Another place is for the caller to decide about.
     for elsewhere in ["<sip:bob@other.example>", "<tel:+4930>", "<sip:bob@192.0.2.77>", "junk"] {
         bench.call("INVITE");

@@ -7,6 +7,7 @@ mod checkpoints;
 mod failure;
 mod journal;
 mod salvage;
+mod services;
 mod tables;
 mod users;
 

@@ -17,13 +17,29 @@ pub(super) const SECRET: &str = "secret";
 pub(super) const REALMS: &str = "realms";
 
 /// The migrations, each from one schema version to the next. The first one creates the tables.
-pub(super) const STEPS: [&str; 4] = [TABLES, LOGINS, RECORDS, CALLS];
+pub(super) const STEPS: [&str; 5] = [TABLES, LOGINS, RECORDS, CALLS, SERVICES];
 
 /// The key of the setting that is present once records of calls were imported.
 pub(super) const CALLS_IMPORTED: &str = "calls_imported";
 
 /// The present schema version.
 pub(super) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
+
+/// Call services of users: the targets of forwards as `name@domain`, and `no_answer_after` in
+/// microseconds.
+const SERVICES: &str = "
+    CREATE TABLE call_services (
+        domain TEXT NOT NULL,
+        name TEXT NOT NULL,
+        always TEXT,
+        busy TEXT,
+        no_answer TEXT,
+        unreachable TEXT,
+        no_answer_after INTEGER NOT NULL,
+        do_not_disturb INTEGER NOT NULL,
+        PRIMARY KEY (domain, name)
+    ) STRICT, WITHOUT ROWID;
+";
 
 /// Records of calls. `id` grows with each call, and the calls with the lowest ones are deleted
 /// first. `ended` is in microseconds since 1970.

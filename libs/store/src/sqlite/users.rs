@@ -1,12 +1,13 @@
 //! Users: names and HA1, never passwords.
 
 use super::failure::to;
+use super::services;
 use super::tables::{DATABASE, REALMS, get_setting, put_setting};
 use super::{Error, Sqlite};
-use crate::{Change, User, Users};
+use crate::{Change, User, UserServices, Users};
 use rusqlite::{Connection, Row, params};
 use sip::digest::Ha1Set;
-use sip_server::{AuthName, Logins};
+use sip_server::{AuthName, CallServices, Logins};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -90,6 +91,7 @@ impl Users for Sqlite {
                 "DELETE FROM subscriber WHERE domain = ?1 AND name = ?2",
                 [domain, name],
             )?;
+            services::remove(&transaction, name, domain)?;
             transaction.commit()?;
             Ok(removed > 0)
         };
@@ -118,6 +120,7 @@ impl Users for Sqlite {
         let moved = transaction
             .execute("UPDATE subscriber SET domain = ?2 WHERE domain = ?1", [from, target])
             .map_err(to("move users"))?;
+        services::move_domain(&transaction, from, target).map_err(to("move users"))?;
         transaction.commit().map_err(to("move users"))?;
         Ok(moved as u64)
     }
@@ -202,6 +205,23 @@ impl Users for Sqlite {
             select.exists([domain, name])
         };
         read().map_err(to("look for a user"))
+    }
+
+    fn put_services(
+        &self,
+        name: &str,
+        domain: &str,
+        services: &CallServices,
+    ) -> Result<bool, Error> {
+        services::put(&mut self.database(), name, domain, services)
+    }
+
+    fn services(
+        &self,
+        domain: Option<&str>,
+        each: &mut dyn FnMut(UserServices),
+    ) -> Result<(), Error> {
+        services::each(&self.database(), domain, each)
     }
 
     fn user_count(&self) -> Result<u64, Error> {

@@ -86,7 +86,8 @@ impl Context {
     /// Returns false if the caller gets the response.
     pub(super) fn deflect(&mut self, index: u8, response: &Message<'_>, env: &mut Env<'_>) -> bool {
         let is_of_phone = self.aim(index).is_some_and(|aim| aim.target.is_registered);
-        if self.is_closing || self.kind != TransactionKind::Invite || !is_of_phone {
+        let begins_call = self.kind == TransactionKind::Invite && !self.has_to_tag;
+        if self.is_closing || !begins_call || !is_of_phone {
             return false;
         }
         let branches = self.branches.len();

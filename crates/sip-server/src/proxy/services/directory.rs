@@ -1,5 +1,4 @@
-//! The users and groups of this server as an itinerary asks for them, and the look-ups between the
-//! stages of a call.
+//! The users and groups of this server as an itinerary asks for them, and the first stage of a call.
 
 use super::itinerary::{Directory, Found, Itinerary};
 use super::stages::{Stages, best_failure};
@@ -9,9 +8,8 @@ use crate::core::config::{Mode, State};
 use crate::core::event::Env;
 use crate::core::incoming::Incoming;
 use crate::core::shared::Shared;
-use crate::proxy::registered::{keep_as_many_as_may_be, targets_of};
+use crate::proxy::registered::targets_of;
 use crate::proxy::route::Preprocessed;
-use crate::proxy::tables::Tables;
 use crate::proxy::target::{Targets, join_flows, keep_scheme};
 use alloc::boxed::Box;
 use lock_api::RawMutex;
@@ -19,11 +17,11 @@ use sip::uri::is_sips;
 use sip::{HeaderName, Method, Status};
 
 /// The users and groups of this server.
-struct House<'h, R: RawMutex> {
-    shared: &'h Shared<R>,
-    env: &'h Env<'h>,
+pub(crate) struct House<'h, R: RawMutex> {
+    pub(crate) shared: &'h Shared<R>,
+    pub(crate) env: &'h Env<'h>,
     /// True if the request URI is a SIPS URI.
-    is_for_sips: bool,
+    pub(crate) is_for_sips: bool,
 }
 
 impl<R: RawMutex> Directory for House<'_, R> {
@@ -93,24 +91,4 @@ pub(crate) fn begin<R: RawMutex>(
     let stages = Stages::new(itinerary, &stage, is_for_sips, env.now);
     targets.append(&mut stage.targets);
     Some(Ok(Some(Box::new(stages))))
-}
-
-/// Leads on the calls after the end of a stage. No lock is held while users are looked up.
-pub(crate) fn continue_calls<R: RawMutex>(
-    shared: &Shared<R>,
-    tables: &Tables<R>,
-    env: &mut Env<'_>,
-) {
-    while let Some(handle) = env.out.ended_stages.pop() {
-        let ended = tables.transactions.with_handle(handle, env, |context, _| {
-            context.stages_mut().and_then(Stages::take_itinerary)
-        });
-        let Some((mut itinerary, is_for_sips)) = ended.flatten() else { continue };
-        let mut house = House { shared, env, is_for_sips };
-        let mut stage = itinerary.lead(&mut house, env.counters);
-        keep_as_many_as_may_be(&mut stage.targets, env);
-        tables.transactions.with_handle(handle, env, |context, env| {
-            context.begin_stage(itinerary, stage, env);
-        });
-    }
 }

@@ -4,9 +4,9 @@
 //! A call is led to each user and group once at most, so loops end and no chain of forwards
 //! multiplies.
 
-use super::retargeted::{Retargeted, Step, uri_of};
 use crate::core::call_services::{CallServices, Group, Strategy};
 use crate::core::counters::Counters;
+use crate::proxy::retargeting::{Retargeted, Step, Why, uri_of};
 use crate::proxy::target::Targets;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -23,77 +23,20 @@ pub(super) const MAX_FORWARDS: usize = 5;
 pub(super) const MAX_LED: usize = 64;
 
 /// The users and groups that a call may be led to.
-pub(super) trait Directory {
+pub(crate) trait Directory {
     /// Finds `name`, which is `user@domain`. The call is charged to `forwarder` if that is set: the
     /// forward of a user to a number needs the right of the user to call it.
     fn resolve(&mut self, name: &[u8], forwarder: Option<&[u8]>) -> Found;
 }
 
 /// The result of [`Directory::resolve`].
-pub(super) enum Found {
+pub(crate) enum Found {
     /// A group, and the place of the member to begin with.
     Group(Group, usize),
     /// A user with the phones that are registered.
     User(Option<Arc<CallServices>>, Targets),
     /// Neither.
     Unknown,
-}
-
-/// The reason for which a call comes to a user or a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
-    /// The request URI names it.
-    Called,
-    /// It is a member of the group before.
-    Member,
-    Always,
-    Busy,
-    DoNotDisturb,
-    NoAnswer,
-    Unreachable,
-    /// A phone has redirected the call.
-    Deflected,
-}
-
-impl Why {
-    /// The cause of a forward (RFC 4458 section 2).
-    pub(super) const fn cause(self) -> Option<u16> {
-        match self {
-            Self::Called | Self::Member => None,
-            Self::Always => Some(302),
-            Self::Busy | Self::DoNotDisturb => Some(486),
-            Self::NoAnswer => Some(408),
-            Self::Unreachable => Some(503),
-            Self::Deflected => Some(480),
-        }
-    }
-
-    /// The reason of a forward in Diversion (RFC 5806 section 4).
-    pub(super) const fn diversion(self) -> Option<&'static str> {
-        match self {
-            Self::Called | Self::Member => None,
-            Self::Always => Some("unconditional"),
-            Self::Busy => Some("user-busy"),
-            Self::DoNotDisturb => Some("do-not-disturb"),
-            Self::NoAnswer => Some("no-answer"),
-            Self::Unreachable => Some("unavailable"),
-            Self::Deflected => Some("deflection"),
-        }
-    }
-
-    /// The word for the record of the call.
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::Called => "called",
-            Self::Member => "group",
-            Self::Always => "always",
-            Self::Busy => "busy",
-            Self::DoNotDisturb => "do-not-disturb",
-            Self::NoAnswer => "no-answer",
-            Self::Unreachable => "unreachable",
-            Self::Deflected => "deflected",
-        }
-    }
 }
 
 /// The end of a stage without an answer.
@@ -251,7 +194,7 @@ impl Itinerary {
     }
 
     /// Leads the call on until phones ring, or it has ended.
-    pub(super) fn lead(&mut self, directory: &mut dyn Directory, counters: &Counters) -> Stage {
+    pub(crate) fn lead(&mut self, directory: &mut dyn Directory, counters: &Counters) -> Stage {
         let mut stage = Stage {
             targets: Targets::new(),
             timeout: None,

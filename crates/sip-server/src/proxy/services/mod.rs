@@ -11,15 +11,13 @@ mod itinerary;
 #[cfg(not(feature = "office"))]
 mod no_services;
 #[cfg(feature = "office")]
-mod retargeted;
-#[cfg(feature = "office")]
 mod stages;
 
 #[cfg(feature = "office")]
-pub(crate) use directory::{begin, continue_calls};
+pub(crate) use directory::{House, begin};
 #[cfg(feature = "office")]
 pub(crate) use itinerary::{Itinerary, Stage};
 #[cfg(not(feature = "office"))]
-pub(crate) use no_services::{Retargeted, Stages, begin, continue_calls};
+pub(crate) use no_services::{Stages, begin};
 #[cfg(feature = "office")]
-pub(crate) use {retargeted::Retargeted, stages::Stages};
+pub(crate) use stages::Stages;

@@ -1,4 +1,4 @@
-//! A server without call services: the types have no values.
+//! A server without call services: the type of stages has no values.
 
 use crate::core::address_of_record::AddressOfRecord;
 use crate::core::counters::Counters;
@@ -7,18 +7,13 @@ use crate::core::incoming::Incoming;
 use crate::core::settings::Settings;
 use crate::core::shared::Shared;
 use crate::proxy::route::Preprocessed;
-use crate::proxy::tables::Tables;
 use crate::proxy::target::Targets;
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
 use sip::{Instant, Message, Status};
 
 pub(crate) enum Stages {}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Retargeted {}
 
 /// Returns `None`: no user has call services.
 pub(crate) const fn begin<R: RawMutex>(
@@ -32,8 +27,6 @@ pub(crate) const fn begin<R: RawMutex>(
 ) -> Option<Result<Option<Box<Stages>>, Status>> {
     None
 }
-
-pub(crate) const fn continue_calls<R: RawMutex>(_: &Shared<R>, _: &Tables<R>, _: &mut Env<'_>) {}
 
 impl Stages {
     pub(crate) const fn of_request(_: &Message<'_>, _: &Settings) -> Option<Self> {
@@ -73,28 +66,6 @@ impl Stages {
     }
 
     pub(crate) const fn take_best(&mut self) -> Option<(u16, Vec<u8>)> {
-        match *self {}
-    }
-}
-
-impl Retargeted {
-    pub(crate) const fn uri(&self) -> &[u8] {
-        match *self {}
-    }
-
-    pub(crate) const fn bytes(&self) -> usize {
-        match *self {}
-    }
-
-    pub(crate) const fn label(&self) -> String {
-        match *self {}
-    }
-
-    pub(crate) const fn write_diversions(&self, _: &mut Vec<u8>) {
-        match *self {}
-    }
-
-    pub(crate) const fn write_history(&self, _: &Message<'_>, _: bool, _: &mut Vec<u8>) {
         match *self {}
     }
 }

@@ -3,7 +3,7 @@
 use super::itinerary::{Itinerary, Outcome, Stage};
 use crate::core::counters::Counters;
 use crate::core::settings::Settings;
-use crate::proxy::search::is_better;
+use crate::proxy::best_response::is_better;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -65,9 +65,12 @@ impl Stages {
         }
     }
 
-    /// The stages of a call to the user that `request` names. The phones ring already. `None` if it
-    /// names no user of this server.
+    /// The stages of a call to the user that `request` names, which is within no dialog. The phones
+    /// ring already. `None` if it names no user of this server, or a dialog of the user.
     pub(crate) fn of_request(request: &Message<'_>, settings: &Settings) -> Option<Self> {
+        if request.has(HeaderName::Replaces) {
+            return None;
+        }
         let uri = request.request_uri()?;
         let name = name_of(uri, settings)?;
         Some(Self::of_ringing(Itinerary::of_ringing(&name), is_sips(uri)))
@@ -155,7 +158,7 @@ impl Stages {
 
     /// Takes the itinerary, for a look-up of the next users, and returns if they must have SIPS
     /// URIs.
-    pub(super) fn take_itinerary(&mut self) -> Option<(Box<Itinerary>, bool)> {
+    pub(crate) fn take_itinerary(&mut self) -> Option<(Box<Itinerary>, bool)> {
         Some((self.itinerary.take()?, self.is_for_sips))
     }
 

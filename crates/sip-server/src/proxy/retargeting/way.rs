@@ -1,7 +1,6 @@
 //! The way on which a call was led to the user of a target, for the target and for the record of
 //! the call.
 
-use super::itinerary::Why;
 use crate::core::call_record::RETARGETED;
 use crate::core::lines::write_line;
 use alloc::string::String;
@@ -9,6 +8,63 @@ use alloc::vec::Vec;
 use sip::header::NameAddr;
 use sip::uri::escape_user;
 use sip::{HeaderName, Message, write_decimal};
+
+/// The reason for which a call comes to a user or a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The request URI names it.
+    Called,
+    /// It is a member of the group before.
+    Member,
+    Always,
+    Busy,
+    DoNotDisturb,
+    NoAnswer,
+    Unreachable,
+    /// A phone has redirected the call.
+    Deflected,
+}
+
+impl Why {
+    /// The cause of a forward (RFC 4458 section 2).
+    pub(crate) const fn cause(self) -> Option<u16> {
+        match self {
+            Self::Called | Self::Member => None,
+            Self::Always => Some(302),
+            Self::Busy | Self::DoNotDisturb => Some(486),
+            Self::NoAnswer => Some(408),
+            Self::Unreachable => Some(503),
+            Self::Deflected => Some(480),
+        }
+    }
+
+    /// The reason of a forward in Diversion (RFC 5806 section 4).
+    pub(crate) const fn diversion(self) -> Option<&'static str> {
+        match self {
+            Self::Called | Self::Member => None,
+            Self::Always => Some("unconditional"),
+            Self::Busy => Some("user-busy"),
+            Self::DoNotDisturb => Some("do-not-disturb"),
+            Self::NoAnswer => Some("no-answer"),
+            Self::Unreachable => Some("unavailable"),
+            Self::Deflected => Some("deflection"),
+        }
+    }
+
+    /// The word for the record of the call.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Called => "called",
+            Self::Member => "group",
+            Self::Always => "always",
+            Self::Busy => "busy",
+            Self::DoNotDisturb => "do-not-disturb",
+            Self::NoAnswer => "no-answer",
+            Self::Unreachable => "unreachable",
+            Self::Deflected => "deflected",
+        }
+    }
+}
 
 /// The users and groups on the way of a call to another one than that of the request URI.
 #[derive(Clone, Debug)]
@@ -19,17 +75,17 @@ pub(crate) struct Retargeted {
 
 /// A user or a group on the way of a call.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
-    pub(super) uri: Vec<u8>,
+pub(crate) struct Step {
+    pub(crate) uri: Vec<u8>,
     /// `name@domain`.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The reason for which the call came here from the step before.
-    pub(super) why: Why,
+    pub(crate) why: Why,
 }
 
 impl Retargeted {
     /// `None` if the last of `steps` is the called user itself.
-    pub(super) fn new(steps: Vec<Step>) -> Option<Self> {
+    pub(crate) fn new(steps: Vec<Step>) -> Option<Self> {
         (steps.len() > 1).then_some(Self { steps })
     }
 
@@ -95,7 +151,7 @@ impl Retargeted {
 }
 
 /// The SIP URI of `name`, which is `user@domain` without escapes.
-pub(super) fn uri_of(name: &[u8]) -> Vec<u8> {
+pub(crate) fn uri_of(name: &[u8]) -> Vec<u8> {
     let at = name.iter().rposition(|&byte| byte == b'@').unwrap_or(name.len());
     let (user, domain) = (escape_user(&name[..at]), name.get(at + 1..).unwrap_or_default());
     match domain.contains(&b':') {

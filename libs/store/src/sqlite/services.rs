@@ -1,0 +1,117 @@
+//! The call services of users. A user without any has no row.
+
+use super::failure::to;
+use crate::{Error, UserServices};
+use rusqlite::{Connection, Row, params};
+use sip::Duration;
+use sip_server::CallServices;
+
+/// The columns with targets of forwards.
+const TARGETS: [&str; 4] = ["always", "busy", "no_answer", "unreachable"];
+
+/// Stores the call services of a user. Returns false if there is no such user.
+///
+/// # Errors
+/// [`Error`] if the storage fails.
+pub(super) fn put(
+    database: &mut Connection,
+    name: &str,
+    domain: &str,
+    services: &CallServices,
+) -> Result<bool, Error> {
+    let mut store = || -> rusqlite::Result<bool> {
+        let transaction = database.transaction()?;
+        let is_there = transaction
+            .prepare_cached("SELECT 1 FROM subscriber WHERE domain = ?1 AND name = ?2")?
+            .exists([domain, name])?;
+        if !is_there {
+            return Ok(false);
+        }
+        remove(&transaction, name, domain)?;
+        if !services.is_empty() {
+            transaction.execute(
+                "INSERT INTO call_services VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                params![
+                    domain,
+                    name,
+                    services.always,
+                    services.busy,
+                    services.no_answer,
+                    services.unreachable,
+                    services.no_answer_after.as_micros().cast_signed(),
+                    services.do_not_disturb
+                ],
+            )?;
+        }
+        transaction.commit()?;
+        Ok(true)
+    };
+    store().map_err(to("store call services"))
+}
+
+/// Passes the call services of every user, or of the users of `domain`, to `each`, by domain and
+/// name.
+///
+/// # Errors
+/// [`Error`] if the storage fails.
+pub(super) fn each(
+    database: &Connection,
+    domain: Option<&str>,
+    each: &mut dyn FnMut(UserServices),
+) -> Result<(), Error> {
+    let mut read = || -> rusqlite::Result<()> {
+        let mut select = database.prepare_cached(
+            "SELECT domain, name, always, busy, no_answer, unreachable, no_answer_after,
+             do_not_disturb FROM call_services WHERE ?1 IS NULL OR domain = ?1
+             ORDER BY domain, name",
+        )?;
+        for services in select.query_map([domain], services)? {
+            each(services?);
+        }
+        Ok(())
+    };
+    read().map_err(to("read call services"))
+}
+
+/// Removes the call services of a user.
+pub(super) fn remove(database: &Connection, name: &str, domain: &str) -> rusqlite::Result<()> {
+    let mut delete =
+        database.prepare_cached("DELETE FROM call_services WHERE domain = ?1 AND name = ?2")?;
+    delete.execute([domain, name]).map(drop)
+}
+
+/// Moves the call services of the users of the domain `from`, and the targets in it, to the domain
+/// `target`.
+pub(super) fn move_domain(database: &Connection, from: &str, target: &str) -> rusqlite::Result<()> {
+    database.execute("UPDATE call_services SET domain = ?2 WHERE domain = ?1", [from, target])?;
+    let (from, target) = (format!("@{from}"), format!("@{target}"));
+    for column in TARGETS {
+        // The domain is the end of the target.
+        database.execute(
+            &format!(
+                "UPDATE call_services
+                 SET {column} = substr({column}, 1, length({column}) - length(?1)) || ?2
+                 WHERE substr({column}, -length(?1)) = ?1"
+            ),
+            [&from, &target],
+        )?;
+    }
+    Ok(())
+}
+
+fn services(row: &Row<'_>) -> rusqlite::Result<UserServices> {
+    let micros: i64 = row.get(6)?;
+    Ok(UserServices {
+        domain: row.get(0)?,
+        name: row.get(1)?,
+        services: CallServices {
+            always: row.get(2)?,
+            busy: row.get(3)?,
+            no_answer: row.get(4)?,
+            unreachable: row.get(5)?,
+            no_answer_after: Duration::from_micros(micros.cast_unsigned())
+                .clamp(CallServices::MIN_RINGING, CallServices::MAX_RINGING),
+            do_not_disturb: row.get(7)?,
+        },
+    })
+}
