@@ -222,8 +222,7 @@ fn in_words(failure: &Failure) -> String {
 }
 
 impl B2bua {
-    /// Sets the trunks, in the order of the numbers by which the proxy names them. Calls that stand
-    /// go on.
+    /// Replaces the trunks. The proxy names a trunk by its place among them. Calls that stand go on.
     pub fn set_trunks(&mut self, trunks: Vec<Trunk>) {
         self.agent.set_accounts(trunks.iter().map(Trunk::credentials).collect());
         self.config.trunks = trunks;
@@ -252,7 +251,7 @@ impl B2bua {
         self.events.push_back(Event::Trunk { place, trunk, has_failed, words: words.into() });
     }
 
-    /// Calls through the next trunk that takes the call. Returns false if there is none.
+    /// Calls through the next trunk that takes the call. Returns false without such a trunk.
     pub(crate) fn call_next_trunk(&mut self, id: BridgeId, now: Instant) -> bool {
         loop {
             let Some(bridge) = self.bridges.get_mut(&id) else { return false };
