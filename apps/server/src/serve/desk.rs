@@ -13,6 +13,7 @@ use crate::domains::sip_uri;
 use crate::log;
 use crate::trace::Tracer;
 use crate::trunks::TrunkSettings;
+use numbers::Plan;
 use parking_lot::Mutex;
 use relay::{CallReport, Calls, Refusals, Selection};
 use sip_server::config::{Config, Domain, Mode, State};
@@ -64,6 +65,11 @@ impl Running {
     /// Changes the limits of the B2BUA.
     pub(crate) fn limit_b2bua(&self, settings: B2buaSettings) {
         self.hub.b2bua.configure(settings);
+    }
+
+    /// Replaces the numbering plan. `domain` is the default one.
+    pub(crate) fn configure_numbers(&self, plan: Option<Plan>, domain: &str) {
+        self.hub.numbers.replace(plan, domain);
     }
 
     /// Replaces the trunks by those of `settings`, with their configurations `configs`.

@@ -4,9 +4,11 @@ use super::b2bua::SharedB2bua;
 use super::connections::Connections;
 use super::local::{CarryOut, Engine, Failed, Local, Waiter};
 use super::media::{Media, Ng, Relay};
+use super::numbers::SharedPlan;
 use super::records::Records;
 use super::refused::RefusedCalls;
 use super::total::Total;
+use super::trunk_calls;
 use super::trunks::{Asked, SharedTrunks};
 use crate::listen::Listen;
 use crate::log;
@@ -50,6 +52,7 @@ pub(crate) struct Hub {
     pub(crate) connections: Connections,
     pub(crate) b2bua: Arc<SharedB2bua>,
     pub(crate) trunks: Arc<SharedTrunks>,
+    pub(crate) numbers: Arc<SharedPlan>,
     /// The ports of media, if there is a relay.
     pub(crate) media: Option<Media>,
     /// The relay of calls that the engine forwards, if they are relayed.
@@ -164,6 +167,7 @@ impl Hub {
         settings: &[TrunkSettings],
         configs: Vec<TrunkConfig>,
     ) {
+        self.b2bua.set_trunks(trunk_calls::trunks(settings, &configs));
         let asked = self.trunks.configure(self.clock.now(), local, settings, configs);
         self.look_up(asked, local);
         self.carry_out(local);

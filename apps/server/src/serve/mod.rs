@@ -10,6 +10,7 @@ mod load;
 mod local;
 mod lookups;
 mod media;
+mod numbers;
 mod records;
 mod refused;
 mod renewal;
@@ -17,6 +18,7 @@ mod scheduler;
 mod served;
 mod standing;
 mod total;
+mod trunk_calls;
 mod trunks;
 mod welcome;
 mod workers;
@@ -42,6 +44,7 @@ use local::{CarryOut, Engine, Local};
 use lookups::Lookups;
 use media::{Media, Ng, NgThread, Relay};
 use net::{Clock, Dns};
+use numbers::SharedPlan;
 use records::{History, Records};
 use refused::RefusedCalls;
 use renewal::Renewal;
@@ -103,6 +106,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let listens = bound.listens.clone();
     let config = engine_config(&settings, &listens, &*storage)?;
     let trunks = registry_configs(&settings.trunks)?;
+    let plan = settings.plan_if_any(domain_of(&config))?;
     remember_domains(&*storage, &config.domains)?;
     let engine = load(&*storage, &config, settings.registrations)?;
     let tls = settings.open_tls(&data, None)?;
@@ -138,6 +142,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     }
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let looking_up = tokio::task::spawn_local(lookups.start(&hub, dns(&config)));
+        desk.configure_numbers(plan, domain_of(&config));
         desk.configure_trunks(&settings.trunks, trunks);
         let ending = tokio::task::spawn_local(end_lost_calls(Arc::clone(&hub), lost));
         let started = settings.clone();
@@ -220,11 +225,14 @@ fn open(
     engine.set_joined_calls(Arc::<SharedB2bua>::clone(&b2bua));
     let trunks = Arc::new(SharedTrunks::new(product, &storage.secret()?, &seed));
     engine.set_trunks(Arc::<SharedTrunks>::clone(&trunks));
+    let numbers = Arc::new(SharedPlan::new(Arc::<SharedTrunks>::clone(&trunks)));
+    engine.set_numbers(Arc::<SharedPlan>::clone(&numbers));
     let hub = Hub {
         engine,
         refused: RefusedCalls::new(),
         b2bua,
         trunks,
+        numbers,
         clock,
         journal,
         sockets,
@@ -242,6 +250,11 @@ fn open(
         total: Total::default(),
     };
     Ok((Arc::new(hub), Asked { queue, most: shares.lookups }, lost))
+}
+
+/// The default domain.
+fn domain_of(config: &Config) -> &str {
+    config.domains.first().map_or("", |domain| domain.name.as_str())
 }
 
 /// The configuration of the engine.
@@ -449,6 +462,12 @@ fn reload(
             return;
         }
     };
+    match settings.plan_if_any(domain_of(&config)) {
+        Ok(plan) => desk.configure_numbers(plan, domain_of(&config)),
+        Err(failure) => {
+            log::error("reload", || format!("the numbers are kept as they were: {failure}"));
+        }
+    }
     match registry_configs(&settings.trunks) {
         Ok(configs) => desk.configure_trunks(&settings.trunks, configs),
         Err(failure) => {

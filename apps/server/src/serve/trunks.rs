@@ -40,6 +40,8 @@ struct Known {
     host: Arc<str>,
     /// The networks of its requests.
     sources: Vec<Network>,
+    /// True if the names that it asserts are accepted.
+    is_trusted: bool,
 }
 
 impl SharedTrunks {
@@ -65,6 +67,7 @@ impl SharedTrunks {
         let known = settings.iter().map(|trunk| Known {
             host: trunk.proxy.as_ref().unwrap_or(&trunk.host).host_text().into(),
             sources: trunk.sources.clone(),
+            is_trusted: trunk.is_trusted,
         });
         *self.known.write() = known.collect();
         self.act(now, local, |registry| registry.configure(now, configs))
@@ -199,6 +202,11 @@ impl Trunks for SharedTrunks {
         Some(TrunkTarget { transport, remote, local, name: Arc::clone(&known.host) })
     }
 
+    fn is_trusted(&self, trunk: TrunkId) -> bool {
+        let seen = self.seen.read();
+        seen.get(usize::from(trunk.0)).is_some_and(|seen| seen.known.is_trusted)
+    }
+
     fn of_request(&self, flow: &Flow, user: &[u8]) -> Option<TrunkId> {
         if flow.is_internal() {
             return None;
@@ -235,7 +243,7 @@ mod tests {
                 contacts: vec![format!("contact-{name}")],
                 users: vec![format!("user-{name}")],
             },
-            known: Known { host: "h".into(), sources: sources.to_vec() },
+            known: Known { host: "h".into(), sources: sources.to_vec(), is_trusted: false },
         };
         let network = Network { address: [203, 0, 113, 0].into(), prefix: 24 };
         let trunks = SharedTrunks::new("", &[1; 32], &[2; 32]);
