@@ -7,6 +7,7 @@ use super::*;
 use crate::failure::Failure;
 use crate::storage::tests::open;
 use crate::trace::Tracer;
+use notifier::Messages;
 use parking_lot::Mutex;
 use sip_server::config::Domain;
 use std::io::{Read, Write};
