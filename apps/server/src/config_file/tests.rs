@@ -5,6 +5,7 @@ use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
 use sip_server::CallServices;
 use sip_server::config::{Domain, Joining, MediaKeys, Mode, Relaying, State};
+use sip_server::{Watch, Watching};
 use store::Sync;
 
 /// The reference for operators. Its first TOML block contains every key with its default.
@@ -60,6 +61,9 @@ fn the_reference_shows_every_key_with_its_default() {
     let [group] = &std::mem::take(&mut settings.engine.groups)[..] else { panic!("{machine}") };
     assert_eq!((group.members.len(), group.fallback.as_deref()), (2, Some("carol")), "{machine}");
     assert_eq!(group.timeout, CallServices::DEFAULT_RINGING);
+    let watching = std::mem::take(&mut settings.engine.watching);
+    assert_eq!((watching.calls, &*watching.pickup), (Watch::Calls, "**"), "{machine}");
+    settings.engine.watching = Watching { messages: watching.messages, ..Watching::default() };
     let example = Domain { name: "example.com".to_owned(), aliases: Vec::new() };
     assert_eq!(settings.engine.domains, [example], "{machine}");
     settings.engine.domains.clear();
@@ -218,6 +222,21 @@ fn the_b2bua_needs_a_proxy_with_transactions_and_record_route() {
         let found = problems(&format!("{line}\n[calls]\nmode = \"b2bua\"\n"));
         assert!(matches!(&found[..], [one] if one.contains("needs mode")), "{found:?}");
     }
+}
+
+#[test]
+fn lamps_and_pickup_are_read_and_need_each_other() {
+    let office = |keys: &str| parse(&format!("[office]\n{keys}")).unwrap();
+    let Settings { engine, tells_all_phones, .. } = office("watch = \"calls\"\npickup = \"*8\"\n");
+    let expected = Watching { messages: true, calls: Watch::Calls, pickup: "*8".to_owned() };
+    assert_eq!((engine.watching, tells_all_phones), (expected, false));
+    let settings = office("messages = \"all\"");
+    assert!(settings.engine.watching.messages && settings.tells_all_phones);
+    assert!(!office("messages = \"off\"").engine.watching.messages);
+    refused("[office]\npickup = \"**\"\nwatch = \"state\"", "2:10: office.pickup needs watch");
+    refused("[office]\nwatch = \"calls\"\npickup = \"x\"", "3:10: pickup: `x` is no code");
+    let stateless = "state = \"stateless\"\n[office]\nwatch = \"state\"";
+    refused(stateless, "3:9: office.watch needs mode");
 }
 
 #[test]
