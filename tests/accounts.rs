@@ -12,7 +12,7 @@ fn server(postgres: &Postgres, role: &str, more: &str) -> ServerProcess {
     let configuration = format!("{TRUSTS_NOBODY}[accounts]\nurl = \"{url}\"\n{more}");
     // The database does not have this one.
     let users = [("left".to_owned(), "over".to_owned())];
-    let options = Options { arguments: &[], configuration: &configuration, users: &users };
+    let options = Options { configuration: &configuration, users: &users, ..Options::default() };
     let server = ServerProcess::start(&options);
     server.wait_for_line("the users are those of postgresql://127.0.0.1/sip");
     server
