@@ -17,8 +17,8 @@ pub(crate) fn continue_calls<R: RawMutex>(
         let ended = tables.transactions.with_handle(handle, env, |context, _| {
             context.stages_mut().and_then(Stages::take_itinerary)
         });
-        let Some((mut itinerary, is_for_sips)) = ended.flatten() else { continue };
-        let mut house = House { shared, env, is_for_sips };
+        let Some((mut itinerary, is_for_sips, flow)) = ended.flatten() else { continue };
+        let mut house = House { shared, env, is_for_sips, flow };
         let mut stage = itinerary.lead(&mut house, env.counters);
         keep_as_many_as_may_be(&mut stage.targets, env);
         tables.transactions.with_handle(handle, env, |context, env| {

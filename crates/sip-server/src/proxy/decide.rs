@@ -198,7 +198,7 @@ fn find_route<R: RawMutex>(
             .map_err(refused)?
     } else {
         targets.clear();
-        targets.push(joining::target_of_trunks(found, flow, attempts, env));
+        targets.push(joining::target_of_trunks(found.uri_bytes, flow, attempts, env));
         Found { answerer: Identity::NONE, routes: found.routes(), stages: None }
     };
     let is_for_sips = is_sips(found.uri_bytes);

@@ -68,14 +68,14 @@ pub(super) fn replacing(
     (may_join && is_one).then(|| calls.replacing(found.uri_bytes, value)).flatten()
 }
 
-/// The B2BUA as the target of a call that goes to a trunk.
+/// The B2BUA as the target of a call to `uri` that goes to a trunk.
 pub(super) fn target_of_trunks(
-    found: &Preprocessed<'_>,
+    uri: &[u8],
     flow: &Flow,
     attempts: Vec<TrunkAttempt>,
     env: &Env<'_>,
 ) -> Target {
-    target(found.uri_bytes, flow, Detour { attempts, ..Detour::default() }, 1000, env)
+    target(uri, flow, Detour { attempts, ..Detour::default() }, 1000, env)
 }
 
 /// The B2BUA as the target of a call from `trunk` to the user with the URI `uri`.

@@ -39,6 +39,9 @@ pub(super) fn is_target(target: &Target) -> bool {
         )
 }
 
+#[cfg(feature = "office")]
+pub(super) use office::forward_target;
+
 #[cfg(not(feature = "office"))]
 impl<R: RawMutex> NewCall<'_, '_, R> {
     pub(super) fn lead_to_service(
@@ -68,6 +71,7 @@ mod office {
     use crate::core::flow::Flow;
     use crate::core::media_services::MediaService;
     use crate::proxy::authorization::{Claim, claim};
+    use crate::proxy::numbers::uri_of;
     use crate::proxy::token::Identity;
     use alloc::vec::Vec;
     use sip::uri::escape_param;
@@ -106,14 +110,10 @@ mod office {
                 MediaService::Announcement => ("announcement", rest.to_vec()),
                 MediaService::Conference => ("conference", [rest, domain].concat()),
                 MediaService::Deposit => {
-                    let domain = domain.strip_prefix(b"@").unwrap_or_default();
-                    let domain = core::str::from_utf8(domain).unwrap_or_default();
-                    let user = self.shared.location.address_of_record(rest, domain);
-                    let is_there = self.shared.location.look_up(&user, |found| found.is_some());
-                    if !is_there || !services.has_mailbox(user.name()) {
+                    let Some(mailbox) = mailbox_of(self.shared, rest, domain, env) else {
                         return Some(Err(Refused::Unknown(Status::NOT_FOUND)));
-                    }
-                    ("deposit", user.as_bytes().to_vec())
+                    };
+                    ("deposit", mailbox)
                 }
                 MediaService::Retrieval => match &caller {
                     Some(user) if services.has_mailbox(user.name()) => {
@@ -182,6 +182,53 @@ mod office {
                 _ => None,
             }
         }
+    }
+
+    /// The media server as the target of a call on `flow` that `forwarder` forwards to `name`, if
+    /// that is the `user@domain` of a service for all callers. The service with the messages of a
+    /// user takes one for the forwarder.
+    pub(in crate::proxy) fn forward_target<R: RawMutex>(
+        shared: &Shared<R>,
+        name: &[u8],
+        forwarder: Option<&[u8]>,
+        flow: &Flow,
+        env: &Env<'_>,
+    ) -> Option<Target> {
+        let services = &env.settings.config.media_services;
+        let at = name.iter().rposition(|byte| *byte == b'@')?;
+        let (user, domain) = name.split_at(at);
+        let (service, rest) = services.find(user)?;
+        let (service, named) = match service {
+            MediaService::Music => ("music", Vec::new()),
+            MediaService::Announcement => ("announcement", rest.to_vec()),
+            MediaService::Conference if services.open_conferences => {
+                ("conference", [rest, domain].concat())
+            }
+            MediaService::Deposit => ("deposit", mailbox_of(shared, rest, domain, env)?),
+            MediaService::Retrieval => {
+                let forwarder = forwarder?;
+                let at = forwarder.iter().rposition(|byte| *byte == b'@')?;
+                let (user, domain) = forwarder.split_at(at);
+                ("deposit", mailbox_of(shared, user, domain, env)?)
+            }
+            MediaService::Echo | MediaService::Conference => return None,
+        };
+        Some(target(service, &named, None, (&uri_of(name), flow), env))
+    }
+
+    /// The mailbox of the user `name` at `domain`, which begins with `@`. `None` without such a
+    /// user, or for one that has no mailbox.
+    fn mailbox_of<R: RawMutex>(
+        shared: &Shared<R>,
+        name: &[u8],
+        domain: &[u8],
+        env: &Env<'_>,
+    ) -> Option<Vec<u8>> {
+        let domain = core::str::from_utf8(domain.strip_prefix(b"@")?).ok()?;
+        let user = shared.location.address_of_record(name, domain);
+        let is_there = shared.location.look_up(&user, |found| found.is_some());
+        let has_mailbox = env.settings.config.media_services.has_mailbox(user.name());
+        (is_there && has_mailbox).then(|| user.as_bytes().to_vec())
     }
 
     /// The media server as the target of a call to `uri` that arrived on `flow`, for a message to

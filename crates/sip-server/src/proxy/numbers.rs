@@ -138,7 +138,7 @@ fn user_of(name: &[u8], env: &Env<'_>) -> Option<Onward<'static>> {
 }
 
 /// The URI of the user `name`, which is `name@domain`.
-fn uri_of(name: &[u8]) -> Box<[u8]> {
+pub(super) fn uri_of(name: &[u8]) -> Box<[u8]> {
     let at = name.iter().rposition(|byte| *byte == b'@').unwrap_or(name.len());
     let mut uri = Vec::new();
     ("sip:", &*escape_user(&name[..at]), &name[at..]).encode(&mut uri);

@@ -96,7 +96,8 @@ impl Context {
                 Some(stages) => stages.deflect(response, branches, env.settings),
                 none => {
                     // A call without stages gets them by a redirection.
-                    let mut stages = Stages::of_request(request, env.settings);
+                    let flow = search.plan.arrived_on;
+                    let mut stages = Stages::of_request(request, flow, env.settings);
                     let has_target = |it: &mut Stages| it.deflect(response, branches, env.settings);
                     *none = stages
                         .as_mut()

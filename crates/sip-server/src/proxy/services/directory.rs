@@ -6,15 +6,20 @@ use crate::core::address_of_record::AddressOfRecord;
 use crate::core::call_services::Group;
 use crate::core::config::{Mode, State};
 use crate::core::event::Env;
+use crate::core::flow::Flow;
 use crate::core::incoming::Incoming;
+use crate::core::numbers::{Caller, Dialed};
 use crate::core::shared::Shared;
+use crate::proxy::numbers::uri_of;
 use crate::proxy::registered::targets_of;
 use crate::proxy::route::Preprocessed;
 use crate::proxy::target::{Targets, join_flows, keep_scheme};
+use crate::proxy::{joining, media_services};
 use alloc::boxed::Box;
 use lock_api::RawMutex;
 use sip::uri::is_sips;
 use sip::{HeaderName, Method, Status};
+use smallvec::smallvec;
 
 /// The users and groups of this server.
 pub(crate) struct House<'h, R: RawMutex> {
@@ -22,24 +27,49 @@ pub(crate) struct House<'h, R: RawMutex> {
     pub(crate) env: &'h Env<'h>,
     /// True if the request URI is a SIPS URI.
     pub(crate) is_for_sips: bool,
+    /// The flow of the caller.
+    pub(crate) flow: Flow,
 }
 
 impl<R: RawMutex> Directory for House<'_, R> {
-    // A call within the house needs no right of the forwarder.
-    fn resolve(&mut self, name: &[u8], _forwarder: Option<&[u8]>) -> Found {
-        let Self { shared, env, is_for_sips } = *self;
+    fn resolve(&mut self, name: &[u8], forwarder: Option<&[u8]>) -> Found {
+        let Self { shared, env, is_for_sips, .. } = *self;
         if let Some(group) = group(name, env) {
             return Found::Group(group.clone(), shared.services.take_turn(group));
         }
         let mut targets = Targets::new();
         let user = shared.location.canonical(name);
         match targets_of(shared, &user, None, &mut targets, env) {
-            Err(Status::NOT_FOUND) => return Found::Unknown,
+            Err(Status::NOT_FOUND) => return self.resolve_other(name, forwarder),
             Ok(()) | Err(_) => {}
         }
         keep_scheme(&mut targets, is_for_sips);
         join_flows(&mut targets);
         Found::User(shared.services.of(name), targets)
+    }
+}
+
+impl<R: RawMutex> House<'_, R> {
+    /// Finds `name`, which is no user: a service for all callers, or a number that `forwarder` may
+    /// call.
+    fn resolve_other(&mut self, name: &[u8], forwarder: Option<&[u8]>) -> Found {
+        let (env, flow) = (self.env, self.flow);
+        let service = media_services::forward_target(self.shared, name, forwarder, &flow, env);
+        if let Some(target) = service {
+            return Found::User(None, smallvec![target]);
+        }
+        let numbers = env.numbers().filter(|_| env.settings.reaches_b2bua());
+        let (Some(numbers), Some(forwarder)) = (numbers, forwarder) else { return Found::Unknown };
+        let at = name.iter().rposition(|byte| *byte == b'@').unwrap_or(name.len());
+        match numbers.route(&name[..at], Caller::User(forwarder)) {
+            // Without a forwarder the plan is not asked again.
+            Dialed::User(user) if user != name => self.resolve(&user, None),
+            Dialed::Trunks(attempts) => {
+                let target = joining::target_of_trunks(&uri_of(name), &flow, attempts, env);
+                Found::User(None, smallvec![target])
+            }
+            Dialed::Name | Dialed::User(_) | Dialed::Refused(_) => Found::Unknown,
+        }
     }
 }
 
@@ -68,7 +98,7 @@ pub(crate) fn begin<R: RawMutex>(
     if !is_group && shared.services.of(name).is_none() {
         return None;
     }
-    let Incoming { message, head, .. } = incoming;
+    let Incoming { message, head, flow, .. } = incoming;
     // The B2BUA names the phone that it calls. A Replaces names a dialog of it.
     let is_call = (config.mode, config.state) == (Mode::Proxy, State::Stateful)
         && head.method == Method::Invite
@@ -83,12 +113,12 @@ pub(crate) fn begin<R: RawMutex>(
     }
     let mut itinerary = Itinerary::new(name);
     let is_for_sips = is_sips(found.uri_bytes);
-    let mut house = House { shared, env, is_for_sips };
+    let mut house = House { shared, env, is_for_sips, flow: **flow };
     let mut stage = itinerary.lead(&mut house, env.counters);
     if stage.targets.is_empty() {
         return Some(Err(best_failure(&stage.failures)));
     }
-    let stages = Stages::new(itinerary, &stage, is_for_sips, env.now);
+    let stages = Stages::new(itinerary, &stage, (is_for_sips, **flow), env.now);
     targets.append(&mut stage.targets);
     Some(Ok(Some(Box::new(stages))))
 }

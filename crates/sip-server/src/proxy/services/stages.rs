@@ -2,6 +2,7 @@
 
 use super::itinerary::{Itinerary, Outcome, Stage};
 use crate::core::counters::Counters;
+use crate::core::flow::Flow;
 use crate::core::settings::Settings;
 use crate::proxy::best_response::is_better;
 use alloc::boxed::Box;
@@ -21,6 +22,8 @@ pub(crate) struct Stages {
     itinerary: Option<Box<Itinerary>>,
     /// True if the request URI is a SIPS URI.
     is_for_sips: bool,
+    /// The flow of the caller.
+    flow: Flow,
     /// The index of the first branch of the present stage.
     first_branch: usize,
     /// The end of the present stage, if it has one.
@@ -37,24 +40,26 @@ pub(crate) struct Stages {
 }
 
 impl Stages {
-    /// The stages of a call that begins with `stage` at the time `now`.
+    /// The stages of a call that begins with `stage` at the time `now`. `call` is true for a SIPS
+    /// URI, and has the flow of the caller.
     pub(super) fn new(
         itinerary: Itinerary,
         stage: &Stage,
-        is_for_sips: bool,
+        call: (bool, Flow),
         now: Instant,
     ) -> Self {
         Self {
             until: stage.timeout.map(|timeout| now + timeout),
             announces: stage.is_forwarded,
-            ..Self::of_ringing(itinerary, is_for_sips)
+            ..Self::of_ringing(itinerary, call)
         }
     }
 
-    fn of_ringing(itinerary: Itinerary, is_for_sips: bool) -> Self {
+    fn of_ringing(itinerary: Itinerary, (is_for_sips, flow): (bool, Flow)) -> Self {
         Self {
             itinerary: Some(Box::new(itinerary)),
             is_for_sips,
+            flow,
             first_branch: 0,
             until: None,
             outcome: None,
@@ -65,15 +70,19 @@ impl Stages {
         }
     }
 
-    /// The stages of a call to the user that `request` names, which is within no dialog. The phones
-    /// ring already. `None` if it names no user of this server, or a dialog of the user.
-    pub(crate) fn of_request(request: &Message<'_>, settings: &Settings) -> Option<Self> {
+    /// The stages of a call on `flow` to the user that `request` names, which is within no dialog. The
+    /// phones ring already. `None` if it names no user of this server, or a dialog of the user.
+    pub(crate) fn of_request(
+        request: &Message<'_>,
+        flow: Flow,
+        settings: &Settings,
+    ) -> Option<Self> {
         if request.has(HeaderName::Replaces) {
             return None;
         }
         let uri = request.request_uri()?;
         let name = name_of(uri, settings)?;
-        Some(Self::of_ringing(Itinerary::of_ringing(&name), is_sips(uri)))
+        Some(Self::of_ringing(Itinerary::of_ringing(&name), (is_sips(uri), flow)))
     }
 
     /// The memory that the stages use, in bytes.
@@ -156,10 +165,10 @@ impl Stages {
         self.earlier.take()
     }
 
-    /// Takes the itinerary, for a look-up of the next users, and returns if they must have SIPS
-    /// URIs.
-    pub(crate) fn take_itinerary(&mut self) -> Option<(Box<Itinerary>, bool)> {
-        Some((self.itinerary.take()?, self.is_for_sips))
+    /// Takes the itinerary, for a look-up of the next users. Returns also if they must have SIPS
+    /// URIs, and the flow of the caller.
+    pub(crate) fn take_itinerary(&mut self) -> Option<(Box<Itinerary>, bool, Flow)> {
+        Some((self.itinerary.take()?, self.is_for_sips, self.flow))
     }
 
     /// Begins `stage`, to which `itinerary` has led at the time `now`. The context has had
