@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Drain(DrainFlags),
     /// Report the problems of a configuration, with line and column
     Check(CheckFlags),
+    /// Find the faults of the server and its machine as they are now, each with a remedy
+    Doctor(DoctorFlags),
     /// Write manual pages and shell completions to a folder: for packages
     #[command(hide = true)]
     Extras {
@@ -541,6 +543,17 @@ pub(crate) struct TraceFlags {
 /// The flags of `check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckFlags {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) place: Place,
+}
+
+/// The flags of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorFlags {
+    /// Print JSON, one value on each line
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub(crate) place: Place,

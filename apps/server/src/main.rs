@@ -13,6 +13,7 @@ mod cli;
 mod config_file;
 mod data_dir;
 mod descriptors;
+mod doctor;
 mod domains;
 mod draining;
 mod exposition;
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         Some(Command::Voicemail(command)) => voicemail_command::run(command, &mut out),
         Some(Command::Drain(flags)) => draining::run(flags, &mut out),
         Some(Command::Check(flags)) => check::run(flags, &mut out),
+        Some(Command::Doctor(flags)) => doctor::run(flags, &mut out),
         Some(Command::Extras { folder }) => cli::write_extras(folder).map_err(Failure::from),
     };
     match result.and_then(|()| out.flush()) {

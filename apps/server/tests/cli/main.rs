@@ -4,6 +4,7 @@ mod bounds;
 mod calls;
 mod connections;
 mod damage;
+mod doctor;
 mod history;
 mod media;
 mod ng;

@@ -1,0 +1,363 @@
+//! `barebell doctor`: the faults of a server and of its machine as they are now, each with a remedy.
+
+use crate::access::Access;
+use crate::admin::Condition;
+use crate::admin::Request;
+use crate::admin::ask::Ask;
+use crate::cli::DoctorFlags;
+use crate::domains::{Host, unserved_users};
+use crate::failure::Failure;
+use crate::output::Out;
+use crate::settings::Settings;
+use net::RECEIVE_BUFFER;
+use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::statvfs::statvfs;
+use nix::unistd::geteuid;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// The exit status if there are warnings, and no errors.
+const WARNED: u8 = 3;
+/// The time before the end of a certificate at which a warning begins.
+const NOTICE: Duration = Duration::from_secs(14 * 86_400);
+/// A clock before this time is wrong: 2026-01-01, in seconds since 1970.
+const EARLIEST: u64 = 1_767_225_600;
+/// The number of open files below which a warning is given.
+const FEW_FILES: u64 = 4096;
+/// The room on a disk below which the server may soon refuse registrations, in bytes.
+const LITTLE_ROOM: u64 = 256 << 20;
+
+/// The importance of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Severity {
+    Ok,
+    Warning,
+    Error,
+}
+
+/// The result of one check.
+#[derive(Clone, Debug, Serialize)]
+struct Finding {
+    /// The subject, one word.
+    check: &'static str,
+    severity: Severity,
+    text: String,
+    /// The remedy, if there is a fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+/// The findings so far.
+#[derive(Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn good(&mut self, check: &'static str, text: impl Into<String>) {
+        let (severity, text) = (Severity::Ok, text.into());
+        self.0.push(Finding { check, severity, text, remedy: None });
+    }
+
+    fn fault(
+        &mut self,
+        severity: Severity,
+        check: &'static str,
+        text: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        let (text, remedy) = (text.into(), Some(remedy.into()));
+        self.0.push(Finding { check, severity, text, remedy });
+    }
+
+    fn has(&self, severity: Severity) -> bool {
+        self.0.iter().any(|finding| finding.severity == severity)
+    }
+
+    /// Adds `text` as a good finding if `check` has no other one.
+    fn good_unless_found(&mut self, check: &'static str, text: impl Into<String>) {
+        if !self.0.iter().any(|finding| finding.check == check) {
+            self.good(check, text);
+        }
+    }
+}
+
+/// Checks the server and the machine, and prints the findings.
+///
+/// # Errors
+/// [`Failure`] with the exit status of the worst finding.
+pub(crate) fn run(flags: &DoctorFlags, out: &mut Out) -> Result<(), Failure> {
+    let mut findings = Findings::default();
+    match flags.place.settings() {
+        Err(error) => findings.fault(
+            Severity::Error,
+            "configuration",
+            error.to_string(),
+            "correct the file; `barebell check --config FILE` repeats this check",
+        ),
+        Ok(settings) => {
+            findings.good("configuration", "it has no mistakes");
+            check(flags, &settings, &mut findings)?;
+        }
+    }
+    for finding in &findings.0 {
+        if flags.json {
+            out.json(finding)?;
+            continue;
+        }
+        let Finding { check, severity, text, remedy } = finding;
+        let mark = match severity {
+            Severity::Ok => "ok     ",
+            Severity::Warning => "warning",
+            Severity::Error => "ERROR  ",
+        };
+        out.line(&format!("{mark}  {check}: {text}"))?;
+        if let Some(remedy) = remedy {
+            out.line(&format!("         -> {remedy}"))?;
+        }
+    }
+    match (findings.has(Severity::Error), findings.has(Severity::Warning)) {
+        (true, _) => Err(Failure::Found),
+        (false, true) => Err(Failure::State(WARNED)),
+        (false, false) => Ok(()),
+    }
+}
+
+fn check(flags: &DoctorFlags, settings: &Settings, findings: &mut Findings) -> Result<(), Failure> {
+    let data = settings.data()?;
+    clock(&data, findings);
+    let condition = server(flags, findings);
+    let is_running = matches!(condition, Some(Condition::Running(_)));
+    domains(settings, findings);
+    ports(settings, condition.as_ref(), findings);
+    certificate(settings, &data, condition.as_ref(), findings);
+    users(settings, condition.as_ref(), findings);
+    kernel(is_running, findings);
+    disk(&data, findings);
+    Ok(())
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// A clock that is wrong makes certificates invalid and registrations expire.
+fn clock(data: &Path, findings: &mut Findings) {
+    let remedy = "set the time and keep it with NTP: timedatectl set-ntp true";
+    let stored = data.join("barebell.sqlite").metadata().and_then(|file| file.modified());
+    let stored = stored.ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+    if now().as_secs() < EARLIEST {
+        findings.fault(Severity::Error, "clock", "the clock is before the year 2026", remedy);
+    } else if stored.is_some_and(|stored| stored > now() + Duration::from_secs(60)) {
+        let text = "the database was written later than the clock tells: it has been set back";
+        findings.fault(Severity::Error, "clock", text, remedy);
+    } else {
+        findings.good("clock", "it is plausible");
+    }
+}
+
+/// The status of the server, running or stopped, if it can be told.
+fn server(flags: &DoctorFlags, findings: &mut Findings) -> Option<Condition> {
+    let asked = Access::open_existing(&flags.place);
+    let asked = asked.and_then(|access| access.map(|it| it.ask(&Request::Status)).transpose());
+    match asked {
+        Err(failure) => {
+            let remedy = "run this as the user of the server, with its --config or --data";
+            findings.fault(Severity::Error, "server", failure.to_string(), remedy);
+            None
+        }
+        Ok(Some(Condition::Running(status))) => {
+            for problem in &status.problems {
+                let remedy = "see the log of the server, such as journalctl -u barebell";
+                findings.fault(Severity::Error, "server", problem, remedy);
+            }
+            findings.good_unless_found("server", "it runs and is ready");
+            Some(Condition::Running(status))
+        }
+        Ok(other) => {
+            let remedy = "start it: systemctl start barebell, or barebell serve";
+            findings.fault(Severity::Warning, "server", "no server runs with this data", remedy);
+            other
+        }
+    }
+}
+
+/// Phones find the server by the names of its domains.
+fn domains(settings: &Settings, findings: &mut Findings) {
+    if settings.engine.domains.is_empty() {
+        findings.fault(
+            Severity::Warning,
+            "domains",
+            "no domain is configured: users are at the name of this machine",
+            "name your domain before you add users: domains = [\"example.com\"]",
+        );
+    }
+    let host = Host::this();
+    let is_translated = settings.listens().iter().any(|listen| listen.advertised.is_some());
+    for domain in &settings.engine.domains {
+        let name = domain.name.as_str();
+        if name.parse::<IpAddr>().is_ok() || name == "localhost" {
+            continue;
+        }
+        let found: Vec<IpAddr> = match (name, 5060).to_socket_addrs() {
+            Ok(found) => found.map(|address| address.ip()).collect(),
+            Err(error) => {
+                findings.fault(
+                    Severity::Warning,
+                    "dns",
+                    format!("{name} has no address: {error}"),
+                    format!(
+                        "add an A or AAAA record of {name}, or SRV records, or give phones the \
+                         address of this server as their outbound proxy"
+                    ),
+                );
+                continue;
+            }
+        };
+        if !is_translated && !found.iter().any(|address| host.addresses.contains(address)) {
+            let addresses: Vec<_> = found.iter().map(ToString::to_string).collect();
+            findings.fault(
+                Severity::Warning,
+                "dns",
+                format!(
+                    "{name} is at {}, which is no address of this machine",
+                    addresses.join(", ")
+                ),
+                "correct the record, or tell the server its public address: \
+                 listen = [\"udp:0.0.0.0:5060 as ADDRESS:5060\"]",
+            );
+        }
+    }
+    findings.good_unless_found("dns", "the domains have an address of this machine");
+}
+
+/// The listening addresses that another program holds, or this machine does not have.
+fn ports(settings: &Settings, condition: Option<&Condition>, findings: &mut Findings) {
+    let held: Vec<crate::listen::Listen> = match condition {
+        Some(Condition::Running(status)) => {
+            status.listens.iter().filter_map(|listen| listen.parse().ok()).collect()
+        }
+        _ => Vec::new(),
+    };
+    for listen in settings.listens() {
+        let Err(error) = listen.try_out() else { continue };
+        let is_own = held.iter().any(|held| held.overlaps(&listen));
+        if !(is_own && error.kind() == io::ErrorKind::AddrInUse) {
+            findings.fault(
+                Severity::Error,
+                "ports",
+                format!("{listen} cannot be used: {error}"),
+                "end the program that uses it (ss -lntup shows it), or choose another address",
+            );
+        }
+    }
+    findings.good_unless_found("ports", "all listening addresses can be used");
+}
+
+/// The first TLS certificate.
+fn certificate(
+    settings: &Settings,
+    data: &Path,
+    condition: Option<&Condition>,
+    findings: &mut Findings,
+) {
+    let until = match condition {
+        Some(Condition::Running(status)) => status.certificate_until,
+        _ if settings.tls.makes_one(data) => None,
+        _ => match settings.open_tls(data, None) {
+            Ok(tls) => tls
+                .and_then(|tls| tls.valid_until)
+                .and_then(|until| until.duration_since(SystemTime::UNIX_EPOCH).ok())
+                .map(|until| until.as_secs()),
+            Err(failure) => {
+                let remedy = "correct tls.certificates, or leave it out for a self-signed one";
+                findings.fault(Severity::Error, "certificate", failure.to_string(), remedy);
+                return;
+            }
+        },
+    };
+    let Some(until) = until else {
+        return findings.good("certificate", "none is in use yet");
+    };
+    let shown = SystemTime::UNIX_EPOCH + Duration::from_secs(until);
+    let shown = humantime::format_rfc3339_seconds(shown);
+    let remedy = "renew it: let its ACME client reload the server, or use [acme]";
+    if until < now().as_secs() {
+        let text = format!("it has been invalid since {shown}");
+        findings.fault(Severity::Error, "certificate", text, remedy);
+    } else if until < (now() + NOTICE).as_secs() {
+        findings.fault(Severity::Warning, "certificate", format!("it ends {shown}"), remedy);
+    } else {
+        findings.good("certificate", format!("it is valid until {shown}"));
+    }
+}
+
+/// Users that cannot log in, and a server that asks for no password.
+fn users(settings: &Settings, condition: Option<&Condition>, findings: &mut Findings) {
+    let (users, unserved, domains) = match condition {
+        Some(Condition::Running(status)) => (status.users, &status.unserved, &status.domains),
+        Some(Condition::Stopped(status)) => (status.users, &status.unserved, &status.domains),
+        None => (0, &BTreeMap::new(), &Vec::new()),
+    };
+    for (domain, &count) in unserved {
+        let default = domains.first().map(String::as_str);
+        let remedy = format!("barebell user move {domain} {}", default.unwrap_or("DOMAIN"));
+        let text = unserved_users(default, domain, count);
+        findings.fault(Severity::Error, "users", text, remedy);
+    }
+    if users == 0 {
+        let remedy = "add one: barebell user add NAME --password-stdin";
+        findings.fault(Severity::Warning, "users", "there are no users", remedy);
+    }
+    if !settings.engine.authentication.required {
+        findings.fault(
+            Severity::Error,
+            "users",
+            "authentication is off: any client can register and call as any user",
+            "leave authentication.required out of the configuration",
+        );
+    }
+    findings.good_unless_found("users", format!("there are {users}, all in served domains"));
+}
+
+/// Limits of the system.
+fn kernel(is_running: bool, findings: &mut Findings) {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && most < FEW_FILES
+        && !is_running
+    {
+        findings.fault(
+            Severity::Warning,
+            "limits",
+            format!("only {most} files may be open, which limits connections and relayed calls"),
+            "LimitNOFILE=524288 in the systemd unit, or ulimit -n",
+        );
+    }
+    let most = std::fs::read_to_string("/proc/sys/net/core/rmem_max").ok();
+    let most = most.and_then(|text| text.trim().parse::<usize>().ok());
+    if let Some(most) = most.filter(|most| *most < RECEIVE_BUFFER && !geteuid().is_root()) {
+        findings.fault(
+            Severity::Warning,
+            "limits",
+            format!("net.core.rmem_max is {most}: a burst of datagrams may be lost"),
+            format!("sysctl net.core.rmem_max={RECEIVE_BUFFER}, and a file in /etc/sysctl.d"),
+        );
+    }
+    findings.good_unless_found("limits", "files and receive buffers suffice");
+}
+
+/// The room for the database and the journal.
+fn disk(data: &Path, findings: &mut Findings) {
+    let Some(disk) = data.ancestors().find_map(|folder| statvfs(folder).ok()) else { return };
+    let free = disk.blocks_available().saturating_mul(disk.fragment_size());
+    let text = format!("the data directory {} has {} MiB of room", data.display(), free >> 20);
+    if free < LITTLE_ROOM {
+        let remedy = "free some room, or move the data to another disk";
+        findings.fault(Severity::Error, "disk", text, remedy);
+    } else {
+        findings.good("disk", text);
+    }
+}
