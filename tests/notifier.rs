@@ -214,6 +214,8 @@ fn a_refresh_proves_the_user_anew_and_a_stranger_cannot_end_a_subscription() {
 fn the_end_of_the_server_ends_subscriptions_so_that_phones_begin_them_anew() {
     let mut exchange = server(CALLS, "needed");
     let mut carol = Watcher::new(exchange.agent("carol"), "dialog", "bob");
+    // A signal ends a server that has not started as a whole.
+    exchange.server.wait_for_line("there are 3 users");
     let stopping = std::thread::spawn(move || {
         exchange.server.stop();
         exchange

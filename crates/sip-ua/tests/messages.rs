@@ -52,8 +52,8 @@ fn next(rig: &mut Rig, earlier: &[u8]) -> Vec<u8> {
 
 /// A NOTIFY within the dialog of `subscribe`.
 fn notify(subscribe: &[u8], cseq: u32, state: &str, body: &str) -> Vec<u8> {
-    let [from, to, call_id] = [HeaderName::From, HeaderName::To, HeaderName::CallId]
-        .map(|name| value(subscribe, name).to_owned());
+    let [from, to, call_id] =
+        [HeaderName::From, HeaderName::To, HeaderName::CallId].map(|name| value(subscribe, name));
     let to = to.split(";tag=").next().unwrap_or_default();
     format!(
         "NOTIFY sip:alice@{here} SIP/2.0\r\nVia: SIP/2.0/UDP {there};branch=z9hG4bK{cseq}n\r\n\
