@@ -38,8 +38,7 @@ fn a_register_goes_to_the_server_of_its_flow_and_its_response_comes_back() {
     for method in ["REGISTER", "OPTIONS"] {
         let (mut rig, outer) = (rig(), udp(PROVIDER));
         let flow = outer.internal_to(TrunkId(3).endpoint());
-        let mut draft = register();
-        draft.method = method.into();
+        let draft = register().with_method(method);
         let sent = rig.send(&flow, &draft).forwarded().clone();
         assert_eq!(sent.flow, outer);
         assert_eq!(sent.request_uri(), "sip:example.com");
@@ -50,12 +49,13 @@ fn a_register_goes_to_the_server_of_its_flow_and_its_response_comes_back() {
         );
         assert!(!sent.message().has(HeaderName::RecordRoute));
         for (status, expected) in [(401, 401), (403, 403), (503, 503), (200, 200)] {
-            let sent = rig.send(&flow, &draft.clone().next()).forwarded().clone();
+            let sent = rig.send(&flow, &draft.next()).forwarded().clone();
             let challenge = "WWW-Authenticate: Digest realm=\"example.com\",nonce=\"2\"\r\n";
             let back = rig.receive(&outer, &sent.answer(status, "t", challenge));
             let back = back.response();
             assert_eq!((back.status(), back.flow), (expected, flow));
-            assert!(back.value(HeaderName::WwwAuthenticate).contains("example.com"), "{back:?}");
+            let challenge = back.value(HeaderName::WwwAuthenticate);
+            assert!(status != 401 || challenge.contains("example.com"), "{back:?}");
         }
         assert_eq!(rig.server.bindings(), 0);
     }
@@ -71,10 +71,8 @@ fn an_undelivered_request_is_told_apart_from_a_refused_one() {
     assert_eq!((back.status(), back.response().flow), (430, flow));
     // Silence has no response: the user agent has timed out, too.
     rig.send(&flow, &register().next());
-    let mut waited = Duration::from_secs(0);
-    while waited < Duration::from_secs(40) {
+    for _ in 0..40 {
         assert!(rig.wait(Duration::from_secs(1)).responses().next().is_none());
-        waited = waited + Duration::from_secs(1);
     }
 }
 
