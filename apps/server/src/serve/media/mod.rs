@@ -54,8 +54,8 @@ struct Sockets {
     sets: Box<[Epoll]>,
     /// The certificate for handshakes with browsers.
     identity: Identity,
-    /// The times of handshakes and their pairs of ports, for each worker.
-    handshakes: Box<[Mutex<BTreeSet<(std::time::Instant, usize)>>]>,
+    /// The handshakes of each worker.
+    handshakes: Box<[Mutex<DueHandshakes>]>,
     /// Counts opened streams, to divide them between the workers.
     opened: AtomicUsize,
     /// Counts packets that the system did not send, and those longer than the buffer.
@@ -64,6 +64,9 @@ struct Sockets {
     received: AtomicU64,
     sent: AtomicU64,
 }
+
+/// The times of handshakes and their pairs of ports, the earliest first.
+type DueHandshakes = BTreeSet<(std::time::Instant, usize)>;
 
 /// One leg of a stream.
 struct Leg {
