@@ -68,8 +68,14 @@ impl BarebellPhone {
         // The SIP trace goes to standard error, which is the file of events.
         command.arg("--trace");
         command.args(["--srtp", account.srtp.name()]);
-        if account.srtp == Srtp::Zrtp {
-            command.args(["--keys", "zrtp"]).env("XDG_DATA_HOME", folder.path());
+        match account.srtp {
+            Srtp::Zrtp => {
+                command.args(["--keys", "zrtp"]).env("XDG_DATA_HOME", folder.path());
+            }
+            Srtp::Dtls => {
+                command.args(["--keys", "dtls"]);
+            }
+            Srtp::Off | Srtp::Optional | Srtp::Required => {}
         }
         if !account.suites.is_empty() {
             command.args(["--suites", account.suites]);

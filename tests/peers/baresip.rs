@@ -106,7 +106,7 @@ impl Baresip {
             Srtp::Off => "",
             Srtp::Optional => ";mediaenc=srtp",
             Srtp::Required => ";mediaenc=srtp-mand",
-            Srtp::Zrtp => panic!("Debian's baresip has no ZRTP"),
+            Srtp::Zrtp | Srtp::Dtls => panic!("baresip's driver has keys by SDES only"),
         };
         let proxy = self.account.proxy.map(|proxy| format!(";outbound=\"sip:{proxy};lr\""));
         let proxy = proxy.unwrap_or_default();

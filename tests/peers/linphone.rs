@@ -65,8 +65,9 @@ fn settings(account: &Account, port: u16) -> String {
         Srtp::Off => "none",
         Srtp::Optional | Srtp::Required => "srtp",
         Srtp::Zrtp => "zrtp",
+        Srtp::Dtls => "dtls",
     };
-    let is_mandatory = i32::from(matches!(srtp, Srtp::Required | Srtp::Zrtp));
+    let is_mandatory = i32::from(matches!(srtp, Srtp::Required | Srtp::Zrtp | Srtp::Dtls));
     let suites = match suites.is_empty() {
         true => String::new(),
         false => format!("srtp_crypto_suites={suites}\n"),

@@ -49,6 +49,8 @@ pub enum Srtp {
     Required,
     /// Required, with keys by ZRTP. Only for barebell-phone and linphone.
     Zrtp,
+    /// Required, with keys by DTLS. Only for barebell-phone and linphone.
+    Dtls,
 }
 
 impl Srtp {
@@ -57,7 +59,7 @@ impl Srtp {
         match self {
             Self::Off => "off",
             Self::Optional => "optional",
-            Self::Required | Self::Zrtp => "required",
+            Self::Required | Self::Zrtp | Self::Dtls => "required",
         }
     }
 }
@@ -313,7 +315,7 @@ impl Phone {
     /// The last short authentication string of ZRTP.
     ///
     /// # Panics
-    /// There is none.
+    /// The phone shows no string.
     #[must_use]
     pub fn sas(&self) -> String {
         wait_until(&format!("{self} to have a short authentication string"), || {

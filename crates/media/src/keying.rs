@@ -1,6 +1,5 @@
 //! The keyings of a stream.
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use sdp::CryptoAttribute;
@@ -100,13 +99,6 @@ impl Keying {
             Self::None | Self::Sdes(_) | Self::Dtls(_) => None,
         }
     }
-}
-
-/// Returns a new value of `a=tls-id`, of 120 random bits (RFC 8842 section 4).
-pub(crate) fn tls_id(random: &mut dyn FnMut(&mut [u8])) -> String {
-    let mut bytes = [0; 15];
-    random(&mut bytes);
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns true if two attributes have the same keys and the same policy.

@@ -1,7 +1,7 @@
 //! Offers and answers of one audio stream (RFC 3264), with SRTP keys (RFC 4568).
 
 use crate::error::SessionError;
-use crate::keying::{KeyAgreement, Keying, tls_id};
+use crate::keying::{KeyAgreement, Keying};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use attributes::{NOISE, events_of, noise_of, remote_of};
@@ -10,7 +10,7 @@ use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
 use description::{Description, MediaLines};
-use sdp::dtls::Setup;
+use sdp::dtls::{Setup, tls_id};
 use sdp::ice::IceParameters;
 use sdp::{CryptoAttribute, Direction, MediaDescription};
 use srtp::Suite;

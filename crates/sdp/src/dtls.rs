@@ -1,6 +1,8 @@
 //! DTLS-SRTP in session descriptions: fingerprints and roles (RFC 5763, RFC 8122, RFC 8842).
 
 use crate::{MediaDescription, SessionDescription};
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
@@ -202,6 +204,23 @@ impl Setup {
             .into_iter()
             .find(|setup| name.eq_ignore_ascii_case(setup.name()))
     }
+}
+
+/// Returns a new value of `a=tls-id`, of 120 random bits (RFC 8842 section 4).
+pub fn tls_id(random: &mut dyn FnMut(&mut [u8])) -> String {
+    let mut bytes = [0; 15];
+    random(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the attributes of a medium with DTLS, without `a=`.
+pub fn attributes(
+    fingerprint: &Fingerprint,
+    setup: Setup,
+    tls_id: Option<&str>,
+) -> impl Iterator<Item = String> {
+    let id = tls_id.map(|id| format!("tls-id:{id}"));
+    [format!("fingerprint:{fingerprint}"), format!("setup:{}", setup.name())].into_iter().chain(id)
 }
 
 #[cfg(test)]

@@ -242,7 +242,7 @@ impl<'a> Message<'a> {
         read_address(self.value(attribute_type::MAPPED_ADDRESS)?, &self.id, false)
     }
 
-    /// The address in the first attribute of this type, whose value is XORed.
+    /// The XORed address in the first attribute of this type.
     #[must_use]
     pub fn xor_address(&self, number: u16) -> Option<SocketAddr> {
         read_address(self.value(number)?, &self.id, true)

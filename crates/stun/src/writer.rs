@@ -58,7 +58,7 @@ impl<'a> Writer<'a> {
         self.xor_address(attribute_type::XOR_MAPPED_ADDRESS, address)
     }
 
-    /// Adds an attribute whose value is a XORed address, such as XOR-PEER-ADDRESS of TURN.
+    /// Adds an attribute with a XORed address as its value, such as XOR-PEER-ADDRESS of TURN.
     ///
     /// # Errors
     /// As of [`Writer::attribute`].

@@ -1,7 +1,7 @@
 //! One handshake, and the keys that it yields.
 
 use crate::record::is_plausible;
-use crate::{AssociationError, Identity, fingerprint};
+use crate::{AssociationError, Identity, fingerprint, rsa};
 use dimpl::{Config, Dtls, KeyingMaterial, Output, SrtpProfile};
 use sdp::dtls::Fingerprint;
 use srtp::{MasterKey, Suite};
@@ -61,7 +61,10 @@ impl Association {
         now: Instant,
     ) -> Result<Self, AssociationError> {
         // The peer is known by its ICE check or its signalling: a cookie would cost a round trip.
-        let config = Config::builder().use_server_cookie(false).build();
+        let config = Config::builder()
+            .use_server_cookie(false)
+            .with_crypto_provider(rsa::provider())
+            .build();
         let config = Arc::new(config.map_err(AssociationError::Handshake)?);
         let mut dtls = Dtls::new_auto(config, identity.certificate.clone(), now);
         dtls.set_active(is_client);

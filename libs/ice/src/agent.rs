@@ -227,7 +227,7 @@ impl Agent {
         });
         match found {
             Some((index, Received::Data(peer, data))) => {
-                self.receive_relayed(now, index, peer, data)
+                self.receive_relayed(now, index, peer, data);
             }
             Some(_) => self.on_timer(now),
             None => self.receive_directly(now, local, from, bytes),

@@ -31,7 +31,7 @@ pub(super) fn look(setup: &IceSetup) -> impl Iterator<Item = Found> {
 /// The address that the server relays at.
 ///
 /// # Errors
-/// The reason why there is none.
+/// The reason of the server, or of the way to it.
 fn relayed(
     setup: &IceSetup,
     server: &TurnServer,

@@ -75,9 +75,9 @@ impl Description<'_> {
             text += &format!("a=crypto:{key}\r\n");
         }
         if let Some((fingerprint, setup)) = self.dtls {
-            text += &format!("a=fingerprint:{fingerprint}\r\na=setup:{}\r\n", setup.name());
-            if !tls_id.is_empty() {
-                text += &format!("a=tls-id:{tls_id}\r\n");
+            let id = (!tls_id.is_empty()).then_some(tls_id);
+            for attribute in sdp::dtls::attributes(fingerprint, setup, id) {
+                text += &format!("a={attribute}\r\n");
             }
         }
         if let Some(hash) = self.zrtp {

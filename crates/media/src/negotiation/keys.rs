@@ -2,10 +2,10 @@
 //! 6189).
 
 use super::{Negotiator, Random, Refusal, Security};
-use crate::keying::{DtlsPeer, KeyAgreement, Keying, is_same, tls_id};
+use crate::keying::{DtlsPeer, KeyAgreement, Keying, is_same};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use sdp::dtls::{DtlsParameters, Fingerprint, Setup};
+use sdp::dtls::{DtlsParameters, Fingerprint, Setup, tls_id};
 use sdp::negotiation::{self, Profile, SrtpPreferences};
 use sdp::{CryptoAttribute, MediaDescription, SessionDescription};
 use srtp::plus::Scheme;

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use ice::Credentials;
 use media::DtlsPeer;
-use sdp::dtls::{DtlsParameters, Fingerprint, Setup};
+use sdp::dtls::{self, DtlsParameters, Fingerprint, Setup};
 use sdp::ice::IceParameters;
 use sdp::negotiation::Profile;
 use sdp::{MediaDescription, SessionDescription};
@@ -96,7 +96,7 @@ impl WebKeying {
         ends.remote = Some(ice.ufrag.to_string());
         let peer = DtlsPeer::new(&dtls, false);
         if ends.peer.as_ref().is_none_or(|before| !before.is_same(&peer)) {
-            ends.tls_id = peer.tls_id.as_ref().map(|_| tls_id(random));
+            ends.tls_id = peer.tls_id.as_ref().map(|_| dtls::tls_id(random));
             ends.peer = Some(peer);
         }
         match is_offer {
@@ -123,9 +123,7 @@ impl WebKeying {
         lines.push(format!("ice-pwd:{}", local.password));
         lines.push(format!("candidate:1 1 UDP {PRIORITY} {ip} {port} typ host"));
         lines.push("end-of-candidates".to_string());
-        lines.push(format!("fingerprint:{}", self.fingerprint));
-        lines.push(format!("setup:{}", setup.name()));
-        lines.extend(tls_id.as_ref().map(|id| format!("tls-id:{id}")));
+        lines.extend(dtls::attributes(&self.fingerprint, setup, tls_id.as_deref()));
         attributes
     }
 
@@ -139,10 +137,4 @@ fn credentials(random: &mut dyn FnMut(&mut [u8])) -> Credentials {
     let mut bytes = [0; 32];
     random(&mut bytes);
     Credentials::new(&bytes)
-}
-
-fn tls_id(random: &mut dyn FnMut(&mut [u8])) -> String {
-    let mut bytes = [0; 15];
-    random(&mut bytes);
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -5,7 +5,10 @@ use super::{Leg, Media, Sockets};
 use crate::log;
 use dtls::{AssociationError, Identity};
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// The shortest time between two calls of a handshake by its timer.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 impl Leg {
     /// Handles a datagram of DTLS `from` the browser.
@@ -26,7 +29,7 @@ impl Leg {
 
     /// Advances the handshake after `result`. One that has failed begins again.
     fn settle(&mut self, identity: &Identity, result: Result<(), AssociationError>, now: Instant) {
-        let Self { stream, side, sockets, handshake: slot } = self;
+        let Self { stream, side, sockets, handshake: slot, .. } = self;
         let Some(handshake) = slot else { return };
         let socket = &sockets[side.index()][0];
         let send = |datagram: &[u8], to| drop(socket.send(datagram, to));
@@ -59,15 +62,34 @@ impl Sockets {
     pub(super) fn shake_hands(
         &self,
         leg: &mut Leg,
-        (owner, pair): (usize, usize),
+        place: (usize, usize),
         from: SocketAddr,
         datagram: &[u8],
     ) {
         leg.receive(&self.identity, from, datagram, Instant::now());
-        let mut handshakes = self.handshakes[owner].lock();
-        if leg.handshake.is_some() && !handshakes.contains(&pair) {
-            handshakes.push(pair);
+        self.schedule(leg, place);
+    }
+
+    /// Sets the time at which the worker `owner` advances the handshake of `leg`, the leg at
+    /// `pair`.
+    fn schedule(&self, leg: &mut Leg, (owner, pair): (usize, usize)) {
+        let running = leg.handshake.as_ref().filter(|it| it.association.is_some());
+        let due = running.map(|handshake| handshake.due);
+        if due == leg.scheduled {
+            return;
         }
+        let mut handshakes = self.handshakes[owner].lock();
+        if let Some(before) = std::mem::replace(&mut leg.scheduled, due) {
+            handshakes.remove(&(before, pair));
+        }
+        handshakes.extend(due.map(|due| (due, pair)));
+    }
+
+    /// Takes a handshake of the worker `owner` that is due at `now`.
+    fn take_due(&self, owner: usize, now: Instant) -> Option<(Instant, usize)> {
+        let mut handshakes = self.handshakes.get(owner)?.lock();
+        let is_due = handshakes.first().is_some_and(|(due, _)| *due <= now);
+        is_due.then(|| handshakes.pop_first())?
     }
 }
 
@@ -75,26 +97,23 @@ impl Media {
     /// The time of the next call of [`Media::continue_handshakes`] for the worker `owner`.
     pub(in crate::serve) fn next_handshake(&self, owner: usize) -> Option<Instant> {
         let handshakes = self.0.handshakes.get(owner)?.lock();
-        handshakes.iter().filter_map(|&pair| self.due_of(pair)).min()
-    }
-
-    fn due_of(&self, pair: usize) -> Option<Instant> {
-        let leg = self.0.legs[pair].lock();
-        let handshake = leg.as_ref()?.handshake.as_ref()?;
-        handshake.association.as_ref().map(|_| handshake.due)
+        handshakes.first().map(|(due, _)| *due)
     }
 
     /// Advances the handshakes of the worker `owner` that are due at `now`, and forgets those that
     /// are over.
     pub(in crate::serve) fn continue_handshakes(&self, owner: usize, now: Instant) {
-        let Some(handshakes) = self.0.handshakes.get(owner) else { return };
-        handshakes.lock().retain(|&pair| {
+        while let Some((due, pair)) = self.0.take_due(owner, now) {
             let mut leg = self.0.legs[pair].lock();
-            let Some(leg) = &mut *leg else { return false };
-            if leg.handshake.as_ref().is_some_and(|handshake| handshake.due <= now) {
-                leg.settle(&self.0.identity, Ok(()), now);
+            // The leg of a call that has ended is gone; that of another call has times of its own.
+            let Some(leg) = leg.as_mut().filter(|leg| leg.scheduled == Some(due)) else { continue };
+            leg.scheduled = None;
+            leg.settle(&self.0.identity, Ok(()), now);
+            if let Some(handshake) = &mut leg.handshake {
+                // A time that has passed already waits for the next turn.
+                handshake.due = handshake.due.max(now + SHORTEST);
             }
-            leg.handshake.as_ref().is_some_and(|handshake| handshake.association.is_some())
-        });
+            self.0.schedule(leg, (owner, pair));
+        }
     }
 }

@@ -28,6 +28,7 @@ use relay::{Channel, Host, NoPort, Pairs, PortRange, Ports, Side, Stream};
 use sdp::dtls::Fingerprint;
 use sip::Instant;
 use sockets::Pair;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -55,8 +56,8 @@ struct Sockets {
     sets: Box<[Epoll]>,
     /// The certificate for handshakes with browsers.
     identity: Identity,
-    /// The pairs of ports with a handshake, for each worker.
-    handshakes: Box<[Mutex<Vec<usize>>]>,
+    /// The handshakes of each worker.
+    handshakes: Box<[Mutex<DueHandshakes>]>,
     /// Counts opened streams, to divide them between the workers.
     opened: AtomicUsize,
     /// Counts packets that the system did not send, and those longer than the buffer.
@@ -66,6 +67,9 @@ struct Sockets {
     sent: AtomicU64,
 }
 
+/// The times of handshakes and their pairs of ports, the earliest first.
+type DueHandshakes = BTreeSet<(std::time::Instant, usize)>;
+
 /// One leg of a stream.
 struct Leg {
     stream: Arc<Stream<RawMutex>>,
@@ -74,6 +78,8 @@ struct Leg {
     sockets: Arc<[Pair; 2]>,
     /// The handshake of a browser.
     handshake: Option<Box<Handshake>>,
+    /// The time at which its owner advances the handshake, among those in `Sockets`.
+    scheduled: Option<std::time::Instant>,
 }
 
 impl Media {
@@ -159,7 +165,7 @@ impl Host<RawMutex> for Media {
         let ports = StreamPorts { sockets: Arc::clone(&self.0), taken: [caller.pair, callee.pair] };
         for side in Side::BOTH {
             let (stream, sockets) = (Arc::clone(stream), Arc::clone(&sockets));
-            let leg = Leg { stream, side, sockets, handshake: None };
+            let leg = Leg { stream, side, sockets, handshake: None, scheduled: None };
             *self.0.legs[ports.taken[side.index()].index].lock() = Some(leg);
         }
         self.0.watch(&ports, &sockets).map_err(|error| {

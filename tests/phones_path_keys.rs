@@ -1,5 +1,6 @@
-//! barebell-phone and linphone agree on keys by ZRTP: both ends show the same short authentication
-//! string, unless a program between them answers in their place.
+//! barebell-phone and linphone agree on keys on the path of their media. By ZRTP both ends show the
+//! same short authentication string, unless a program between them answers in their place. By DTLS
+//! linphone has an RSA certificate.
 
 use peers::phone::Kind::{self, Barebell, Linphone};
 use peers::phone::{Account, Action, Event, Phone, Srtp};
@@ -7,12 +8,17 @@ use peers::test_server::account;
 use peers::transport::Transport::Udp;
 use std::net::SocketAddr;
 
-/// A phone of `user` without a server, with keys by ZRTP. Its address is that of the default route,
-/// which linphone names for media in any case: ZRTP is taken from no other address.
-fn phone(kind: Kind, user: &str) -> Phone {
+/// A phone of `user` without a server. Its address is that of the default route, which linphone
+/// names for media in any case: keys are agreed on with no other address.
+fn phone_by(kind: Kind, user: &str, srtp: Srtp) -> Phone {
     // An address for documentation (RFC 5737): only the route to it is looked up.
     let server = SocketAddr::from(([192, 0, 2, 1], 5060));
-    Phone::direct(kind, Account { srtp: Srtp::Zrtp, ..account(server, user, Udp) })
+    Phone::direct(kind, Account { srtp, ..account(server, user, Udp) })
+}
+
+/// A phone with keys by ZRTP.
+fn phone(kind: Kind, user: &str) -> Phone {
+    phone_by(kind, user, Srtp::Zrtp)
 }
 
 /// One calls the other. Each hears the other.
@@ -57,4 +63,15 @@ fn a_man_in_the_middle_makes_the_strings_differ() {
     connect(&mut mallory[1], &mut bob);
     assert_eq!((alice.sas(), bob.sas()), (mallory[0].sas(), mallory[1].sas()));
     assert_ne!(alice.sas(), bob.sas());
+}
+
+/// linphone answers as the client of the handshake.
+#[test]
+fn linphone_with_an_rsa_certificate_is_called_by_dtls() {
+    let (mut alice, mut bob) =
+        (phone_by(Barebell, "alice", Srtp::Dtls), phone_by(Linphone, "bob", Srtp::Dtls));
+    connect(&mut alice, &mut bob);
+    bob.act(&Action::HangUp);
+    bob.wait_for(Event::Ended);
+    alice.wait_for(Event::Ended);
 }
