@@ -76,7 +76,9 @@ impl<'r> Destination<'r> {
             Self::Trunks { attempts } => {
                 let line = |ShownAttempt { trunk, number, class, identity }: &ShownAttempt<'_>| {
                     let identity = identity.unwrap_or("that of the trunk");
-                    format!("trunk {trunk}: {number}, class {class}, number of the caller {identity}")
+                    format!(
+                        "trunk {trunk}: {number}, class {class}, number of the caller {identity}"
+                    )
                 };
                 attempts.iter().map(line).collect()
             }

@@ -130,9 +130,11 @@ fn read_rules(section: &mut Section<'_, '_>, plan: &mut PlanConfig, places: &mut
         let mut trunks = None;
         section.read_whole("trunks", &mut trunks, |value| Ok(Some(uses(value)?)));
         let to = read_target(section);
-        section.check(trunks.is_some() != to.is_some(), &["to", "trunks", "name", "prefix"], || {
-            "a rule has trunks or to; expected one of the two".to_owned()
-        });
+        section.check(
+            trunks.is_some() != to.is_some(),
+            &["to", "trunks", "name", "prefix"],
+            || "a rule has trunks or to; expected one of the two".to_owned(),
+        );
         note_rule(section, places, if to.is_some() { "to" } else { "trunks" }, |part| {
             Place::Rule(index, part)
         });
