@@ -6,7 +6,7 @@ use relay::{CallReport, Direction};
 use sdp::negotiation::Profile;
 use serde::{Deserialize, Serialize};
 use sip::{Instant, Uri};
-use sip_server::{CallRecord, Party, caller_call_id};
+use sip_server::{CallRecord, Party, caller_call_id, trunk_of};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::StoredCall;
 
@@ -30,6 +30,9 @@ pub(crate) struct Record {
     /// `proxy` or `b2bua`.
     #[serde(default = "through_proxy")]
     pub(crate) through: String,
+    /// The name of the trunk of the call. Not written for a call on none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) trunk: Option<String>,
     /// Times in UTC (RFC 3339).
     pub(crate) created: String,
     pub(crate) ringing: Option<String>,
@@ -60,6 +63,9 @@ pub(crate) struct Call {
     pub(crate) callee_call_id: Option<String>,
     pub(crate) caller: String,
     pub(crate) callee: String,
+    /// The name of the trunk of the call. Not written for a call on none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) trunk: Option<String>,
     /// Seconds since the answer.
     pub(crate) duration: Option<f64>,
     /// Seconds since the last packet of either end, or since the answer.
@@ -146,6 +152,7 @@ impl From<&CallRecord> for Record {
             caller_address: caller.to_string(),
             callee_address: record.unreached.is_none().then(|| callee.to_string()),
             through: if record.is_joined { "b2bua".to_owned() } else { through_proxy() },
+            trunk: record.trunk.as_deref().map(printable),
             created: time(record.created),
             ringing: record.ringing.map(time),
             answered: record.answered.map(time),
@@ -227,6 +234,7 @@ impl Call {
             callee_call_id,
             caller: shown(&report.parties[0]),
             callee: shown(&report.parties[1]),
+            trunk: trunk_of(report).map(printable),
             duration: answered.map(since),
             silent: answered.map(|answered| since(report.last_packet.unwrap_or(answered))),
             no_media: report.no_media,
@@ -247,6 +255,7 @@ impl Call {
             callee_call_id: Some(callee_call_id).filter(|id| !id.is_empty()),
             caller,
             callee,
+            trunk: report.trunk.clone(),
             duration: report.answered.map(|since| rounded(seconds(since))),
             silent: None,
             no_media: None,

@@ -31,6 +31,10 @@ pub struct Counters {
     pub over_limit: u64,
     /// Calls that were rejected because of [`Config::calls_of_source`].
     pub over_share: u64,
+    /// Calls that a trunk did not take, so that the next one was tried, if there was one.
+    pub trunk_failures: u64,
+    /// Calls from trunks that were rejected because of [`Trunk::calls`](crate::Trunk::calls).
+    pub over_trunk: u64,
     /// Digits that a party did not get by INFO, since it had not answered earlier ones.
     pub lost_digits: u64,
 }
@@ -88,7 +92,8 @@ impl B2bua {
         };
         let mut key = SipHasher13::new_with_key(&core::array::from_fn(|at| secret[at]));
         key.write(b"origins");
-        Self {
+        let trunks = config.trunks.clone();
+        let mut b2bua = Self {
             agent: Agent::new(agent, secret),
             config,
             bridges: HashMap::default(),
@@ -104,7 +109,9 @@ impl B2bua {
             counters: Counters::default(),
             numbers: 0,
             key,
-        }
+        };
+        b2bua.set_trunks(trunks);
+        b2bua
     }
 
     /// Processes a message that came on `flow`. A message on a flow that is not internal is
@@ -260,7 +267,11 @@ impl B2bua {
     /// Returns the calls that stand, in any order.
     #[must_use]
     pub fn reports(&self) -> Vec<CallReport> {
-        self.bridges.values().map(|bridge| bridge.report.clone()).collect()
+        let report = |bridge: &Bridge| {
+            let on_trunk = bridge.on_trunk.and_then(|on| self.config.trunks.get(on.trunk));
+            CallReport { trunk: on_trunk.map(|trunk| trunk.name.clone()), ..bridge.report.clone() }
+        };
+        self.bridges.values().map(report).collect()
     }
 
     /// Returns true if a call stands whose callee has refused the leg with this Call-ID, and was

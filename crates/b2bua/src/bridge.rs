@@ -3,6 +3,7 @@
 use crate::leg_digits::LegDigits;
 use crate::origin::Origin;
 use crate::report::CallReport;
+use crate::trunk::Attempt;
 use alloc::vec::Vec;
 use sip::{Flow, Source};
 use sip_ua::{CallId, Envelope};
@@ -80,6 +81,19 @@ pub(crate) struct Invitation {
     pub(crate) envelope: Option<Envelope>,
     /// True if the caller supports reliable provisional responses.
     pub(crate) is_reliable: bool,
+    /// The trunks to call, in order of preference. Empty for a callee of the proxy.
+    pub(crate) attempts: Vec<Attempt>,
+    /// True if the caller asks a trunk not to show its number.
+    pub(crate) is_private: bool,
+}
+
+/// The trunk of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OnTrunk {
+    /// Its place in the configuration.
+    pub(crate) trunk: usize,
+    /// The side of the leg that it is on.
+    pub(crate) side: Side,
 }
 
 /// Two joined calls.
@@ -107,6 +121,9 @@ pub(crate) struct Bridge {
     pub(crate) has_other_keys: bool,
     /// The Call-ID of the callee's leg that was refused before this one.
     pub(crate) refused: Option<Vec<u8>>,
+    pub(crate) on_trunk: Option<OnTrunk>,
+    /// The number of trunks that have not taken the call.
+    pub(crate) attempts_made: usize,
 }
 
 impl Bridge {
@@ -129,6 +146,8 @@ impl Bridge {
             is_reported: false,
             has_other_keys: false,
             refused: None,
+            on_trunk: None,
+            attempts_made: 0,
         }
     }
 
@@ -139,6 +158,11 @@ impl Bridge {
     /// Returns the call of `side`, if it has not ended.
     pub(crate) const fn call(&self, side: Side) -> Option<CallId> {
         self.legs[side as usize].call
+    }
+
+    /// The current attempt to reach the callee through a trunk.
+    pub(crate) fn attempt(&self) -> Option<&Attempt> {
+        self.invitation.as_ref()?.attempts.get(self.attempts_made)
     }
 
     /// Returns true if the caller has made no offer, and the first one of the callee is awaited.

@@ -1,6 +1,8 @@
 //! The configuration of the B2BUA: addresses, limits, the session timer of the legs.
 
+use crate::trunk::Trunk;
 use alloc::string::String;
+use alloc::vec::Vec;
 use sip::Duration;
 
 /// The configuration of a [`B2bua`](crate::B2bua).
@@ -22,6 +24,8 @@ pub struct Config {
     /// The interval in which a leg that sends no request is checked by an OPTIONS within its
     /// dialog. A call with a leg that is gone ends. `None` disables it.
     pub probe: Option<Duration>,
+    /// The trunks, in the order of the numbers by which the proxy names them.
+    pub trunks: Vec<Trunk>,
 }
 
 impl Default for Config {
@@ -34,6 +38,7 @@ impl Default for Config {
             ringing: Duration::from_secs(300),
             session_expires: Duration::from_secs(1800),
             probe: Some(Duration::from_secs(120)),
+            trunks: Vec::new(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::b2bua::{B2bua, BridgeId};
 use crate::bridge::Side;
 use crate::fields::{self, reason_line};
+use crate::trunk::status_for_caller;
 use alloc::vec::Vec;
 use sip::{Encode, Instant, Message, Status};
 use sip_ua::{CallId, End};
@@ -27,6 +28,7 @@ impl B2bua {
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
         bridge.leg(side).call = None;
         let status = status_of(end);
+        let is_on_trunk = bridge.on_trunk.is_some_and(|on| on.side == Side::Callee);
         let other = bridge.call(side.other());
         let is_refused =
             side == Side::Callee && other.is_some_and(|caller| self.agent.invite(caller).is_some());
@@ -34,6 +36,12 @@ impl B2bua {
         let message = Message::parse(&received).ok();
         match other {
             Some(_) if is_refused && self.call_with_other_keys(id, status, now) => return,
+            Some(_) if is_refused && self.fail_over(id, end, now) => return,
+            Some(caller) if is_refused && is_on_trunk => {
+                let lines = message.map(|it| fields::reason(&it, None)).unwrap_or_default();
+                let status = status_for_caller(status);
+                let _ = self.agent.decline_with(now, caller, status, &lines);
+            }
             Some(caller) if is_refused => {
                 let lines = message.map(|it| fields::passed_in_refusal(&it)).unwrap_or_default();
                 let _ = self.agent.decline_with(now, caller, status, &lines);

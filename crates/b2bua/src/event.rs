@@ -29,6 +29,17 @@ pub enum Event {
         /// The digit.
         digit: InfoDigit,
     },
+    /// A trunk has not taken a call.
+    Trunk {
+        /// Its place in the configuration.
+        place: usize,
+        /// Its name.
+        trunk: Box<str>,
+        /// True if it was silent or out of service (503): its owner should look after it.
+        has_failed: bool,
+        /// The reason and the consequence in words, for the log.
+        words: Box<str>,
+    },
     /// An answered call has ended: the requests are no longer needed.
     Ended {
         /// Its number.

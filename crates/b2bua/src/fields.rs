@@ -97,19 +97,56 @@ pub(crate) struct TooLong;
 /// Returns the lines of `message` that pass to the other leg. A line with a malformed name does
 /// not.
 pub(crate) fn passed(message: &Message<'_>) -> Vec<u8> {
+    passed_unless(message, |_| false)
+}
+
+/// Like [`passed`], without the lines that `stays` is true for.
+fn passed_unless(message: &Message<'_>, stays: impl Fn(&Field<'_>) -> bool) -> Vec<u8> {
     let mut lines = Vec::new();
     for field in message.fields() {
         let is_of_leg = match field.name {
-            HeaderName::Other => {
-                OTHERS_OF_LEG.iter().any(|name| field.raw_name().eq_ignore_ascii_case(name))
-            }
+            HeaderName::Other => is_one_of(&field, &OTHERS_OF_LEG),
             name => OF_LEG.contains(&name),
         };
-        if !is_of_leg && has_name(&field) {
+        if !is_of_leg && !stays(&field) && has_name(&field) {
             lines.extend_from_slice(field.line);
         }
     }
     lines
+}
+
+/// The header fields of a caller that do not pass to a trunk: those that name the caller or other
+/// parties, those that this server trusts its phones with, and credentials.
+const NOT_FOR_TRUNKS: [HeaderName; 13] = [
+    HeaderName::PAssertedIdentity,
+    HeaderName::PPreferredIdentity,
+    HeaderName::RemotePartyId,
+    HeaderName::Privacy,
+    HeaderName::Diversion,
+    HeaderName::HistoryInfo,
+    HeaderName::ReferredBy,
+    HeaderName::AlertInfo,
+    HeaderName::CallInfo,
+    HeaderName::AnswerMode,
+    HeaderName::PrivAnswerMode,
+    HeaderName::Authorization,
+    HeaderName::ProxyAuthorization,
+];
+
+/// Those without a [`HeaderName`], in lower case.
+const OTHERS_NOT_FOR_TRUNKS: [&[u8]; 4] = [b"organization", b"reply-to", b"identity", b"y"];
+
+/// Like [`passed`], for a call to a trunk.
+pub(crate) fn passed_to_trunk(message: &Message<'_>) -> Vec<u8> {
+    passed_unless(message, |field| match field.name {
+        HeaderName::Other => is_one_of(field, &OTHERS_NOT_FOR_TRUNKS),
+        name => NOT_FOR_TRUNKS.contains(&name),
+    })
+}
+
+/// Returns true if the name of `field` is one of `names`, which are in lower case.
+fn is_one_of(field: &Field<'_>, names: &[&[u8]]) -> bool {
+    names.iter().any(|name| field.raw_name().eq_ignore_ascii_case(name))
 }
 
 /// Returns true if the name of `field` is a token up to the colon (RFC 3261 section 7.3.1).

@@ -28,10 +28,12 @@ mod passing;
 mod report;
 mod session;
 mod setup;
+mod trunk;
 
 pub use b2bua::{B2bua, Counters};
 pub use config::Config;
 pub use event::Event;
 pub use report::CallReport;
-pub use sip_ua::{InfoDigit, RequestId, Transmit};
+pub use sip_ua::{InfoDigit, Password, RequestId, Transmit};
+pub use trunk::{Trunk, TrunkAccount, TrunkFrom};
 pub use {sip, sip_ua};

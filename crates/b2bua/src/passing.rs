@@ -23,6 +23,10 @@ impl B2bua {
             Ok(message) if message.body().len() > self.config.body => {
                 self.agent.respond(now, request, TOO_LARGE, b"");
             }
+            // A phone would follow it with its own rights.
+            Ok(message) if message.method() == Some(Method::Refer) && self.is_trunk(call) => {
+                self.agent.respond(now, request, Status::FORBIDDEN.code(), b"");
+            }
             Ok(message) if self.asks_to_play(call, request, &message) => {}
             Ok(message) => self.pass_on(call, request, &message, now),
             Err(_) => self.refuse_request(request, now),
@@ -43,6 +47,13 @@ impl B2bua {
             }
             None => self.refuse_request(request, now),
         }
+    }
+
+    /// Returns true if the leg `call` is that of a trunk.
+    fn is_trunk(&self, call: CallId) -> bool {
+        let Some((id, side)) = self.find(call) else { return false };
+        let on_trunk = self.bridges.get(&id).and_then(|bridge| bridge.on_trunk);
+        on_trunk.is_some_and(|on| on.side == side)
     }
 
     fn refuse_request(&mut self, request: RequestId, now: Instant) {

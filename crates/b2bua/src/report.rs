@@ -1,5 +1,6 @@
 //! The calls that stand, for the owner.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use sip::Instant;
 
@@ -13,6 +14,8 @@ pub struct CallReport {
     pub call_ids: [Vec<u8>; 2],
     /// The URIs in From and To of the caller's INVITE.
     pub parties: [Vec<u8>; 2],
+    /// The name of the trunk that the call is on.
+    pub trunk: Option<String>,
     /// The time of the caller's INVITE.
     pub created: Instant,
     /// The time of the answer.

@@ -2,15 +2,18 @@
 //! to the answer.
 
 use crate::b2bua::{B2bua, BridgeId, USER};
-use crate::bridge::{Bridge, Invitation, Leg, Side};
+use crate::bridge::{Bridge, Invitation, Leg, OnTrunk, Side};
 use crate::fields;
 use crate::origin::{Origin, is_same};
 use crate::report::CallReport;
+use crate::trunk;
+use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 use sip::header::{NameAddr, number};
 use sip::uri::escape_param;
 use sip::{Encode, Flow, HeaderName, Instant, Message, Source, Status, Uri};
-use sip_ua::{CallId, Envelope, Placement, Replaces};
+use sip_ua::{AccountId, CallId, Envelope, Placement, Replaces};
 
 /// The Max-Forwards of an INVITE without one.
 const MAX_FORWARDS: u32 = 70;
@@ -56,7 +59,12 @@ const RETRY_AFTER: &[u8] = b"Retry-After: 5\r\n";
 /// The parameter of the first Route that tells the proxy the Call-ID of the caller's leg.
 const CALLER: &[u8] = b";caller=";
 
-/// The maximum length of a Call-ID that the proxy is told.
+/// The parameters of the first Route that tell the proxy the trunk of the call and its caller, for
+/// the record.
+const TRUNK: &[u8] = b";trunk=";
+const USER_OF_CALLER: &[u8] = b";user-of-caller=";
+
+/// The maximum length of a Call-ID and of a caller that the proxy is told.
 const LONGEST_CALL_ID: usize = 256;
 
 impl Invitation {
@@ -76,9 +84,15 @@ impl B2bua {
         offer: Option<Vec<u8>>,
         now: Instant,
     ) {
+        let invite = self.agent.invite(call).map(<[u8]>::to_vec).unwrap_or_default();
+        let message = Message::parse(&invite).ok();
+        let routes = message.as_ref().and_then(fields::routes).unwrap_or_default();
+        let is_emergency = trunk::attempts(&routes).iter().any(|attempt| attempt.is_emergency);
         let from = Source::of(flow.remote.ip());
         let count = self.sources.get(&from).copied().unwrap_or_default();
-        let refused = if self.bridges.len() >= self.config.calls {
+        let refused = if is_emergency {
+            None
+        } else if self.bridges.len() >= self.config.calls {
             self.counters.over_limit += 1;
             Some(Status::SERVICE_UNAVAILABLE)
         } else if count >= self.config.calls_of_source {
@@ -93,8 +107,6 @@ impl B2bua {
             let _ = self.agent.decline_with(now, call, status.code(), RETRY_AFTER);
             return;
         }
-        let invite = self.agent.invite(call).map(<[u8]>::to_vec).unwrap_or_default();
-        let message = Message::parse(&invite).ok();
         let limit = self.config.body;
         if message.as_ref().is_some_and(|message| fields::envelope(message, limit).is_err()) {
             let _ = self.agent.decline_with(now, call, TOO_LARGE, b"");
@@ -120,6 +132,17 @@ impl B2bua {
             let _ = self.agent.decline_with(now, call, status.code(), b"");
         }
         let Some(invitation) = invitation.filter(|_| refused.is_none()) else { return };
+        let from_trunk = trunk::from_trunk(&invitation.routes);
+        if let Some(from_trunk) = from_trunk
+            && let Some(full) = self.fullness(from_trunk)
+        {
+            self.counters.over_trunk += 1;
+            self.tell_of_trunk(from_trunk, false, &format!("a call from it is refused: {full}"));
+            let status = Status::TEMPORARILY_UNAVAILABLE.code();
+            let _ = self.agent.decline_with(now, call, status, RETRY_AFTER);
+            return;
+        }
+        let is_to_trunk = !invitation.attempts.is_empty();
         let value = |name| message.as_ref().and_then(|message| message.value(name));
         let call_id = value(HeaderName::CallId).unwrap_or_default().to_vec();
         let parties = [HeaderName::From, HeaderName::To].map(|name| {
@@ -136,24 +159,36 @@ impl B2bua {
             call: id,
             call_ids: [call_id, Vec::new()],
             parties,
+            trunk: None,
             created: now,
             answered: None,
         };
         let mut bridge = Bridge::new([caller, callee], flow, invitation, report);
+        bridge.on_trunk = from_trunk.map(|trunk| OnTrunk { trunk, side: Side::Caller });
         // The proxy knows that the callee has refused the keys of the caller.
         bridge.has_other_keys = bridge.invitation.as_ref().is_some_and(Invitation::has_other_keys);
         self.bridges.insert(id, bridge);
         self.bridge_of.insert(call, (id, Side::Caller));
         self.sources.insert(from, count + 1);
         self.counters.calls += 1;
-        self.call_callee(id, now);
+        if !is_to_trunk {
+            self.call_callee(id, now);
+        } else if !self.call_next_trunk(id, now) {
+            let status = Status::SERVER_INTERNAL_ERROR.code();
+            let _ = self.agent.decline_with(now, call, status, b"");
+        }
     }
 
     /// Reads the INVITE of the caller. `None` if a part of it is malformed.
     fn invitation(&self, invite: &Message<'_>, offer: Option<Vec<u8>>) -> Option<Invitation> {
         let hops = invite.value(HeaderName::MaxForwards);
         let hops = hops.map_or(Ok(MAX_FORWARDS), |hops| number(HeaderName::MaxForwards, hops, 255));
-        let mut lines = fields::passed(invite);
+        let routes = fields::routes(invite)?;
+        let attempts = trunk::attempts(&routes);
+        let mut lines = match attempts.is_empty() {
+            true => fields::passed(invite),
+            false => fields::passed_to_trunk(invite),
+        };
         if let Some(replaces) = invite.value(HeaderName::Replaces).and_then(Replaces::parse) {
             let replaces = self.translated(replaces);
             let required = fields::has(invite, HeaderName::Require, "replaces");
@@ -164,7 +199,9 @@ impl B2bua {
             uri: invite.request_uri()?.to_vec(),
             from: fields::address(invite, HeaderName::From)?,
             to: called(invite)?,
-            routes: fields::routes(invite)?,
+            routes,
+            attempts,
+            is_private: trunk::is_private(invite),
             max_forwards: hops.ok()?,
             lines,
             envelope: fields::envelope(invite, self.config.body).ok()?,
@@ -173,15 +210,21 @@ impl B2bua {
         })
     }
 
-    /// Sends the INVITE to the callee.
-    fn call_callee(&mut self, id: BridgeId, now: Instant) {
+    /// Sends the INVITE to the callee, through the trunk of the current attempt if there is one.
+    pub(crate) fn call_callee(&mut self, id: BridgeId, now: Instant) {
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
+        let attempt = bridge.attempt().cloned();
+        let trunk = attempt.as_ref().and_then(|it| Some((it, self.config.trunks.get(it.trunk)?)));
+        let on_trunk = bridge.on_trunk.and_then(|on| self.config.trunks.get(on.trunk));
         let Some(invitation) = bridge.invitation.take() else { return };
         let session = match &invitation.offer {
             Some(offer) => bridge.leg(Side::Callee).write(offer),
             None => Vec::new(),
         };
-        let mut routes = invitation.routes.clone();
+        let mut routes = match &attempt {
+            Some(attempt) => vec![attempt.route.clone()],
+            None => invitation.routes.clone(),
+        };
         if let Some(first) = routes.first_mut()
             && let Some(end) = first.iter().position(|byte| *byte == b'>')
         {
@@ -193,19 +236,36 @@ impl B2bua {
             if bridge.has_other_keys && !invitation.has_other_keys() {
                 params.extend_from_slice(OTHER_KEYS);
             }
+            if let Some(on_trunk) = on_trunk {
+                (TRUNK, &*escape_param(on_trunk.name.as_bytes())).encode(&mut params);
+                let [caller, _] = &bridge.report.parties;
+                if caller.len() <= LONGEST_CALL_ID {
+                    (USER_OF_CALLER, &*escape_param(caller)).encode(&mut params);
+                }
+            }
             first.splice(end..end, params);
         }
+        let (mut uri, mut from, mut to) =
+            (invitation.uri.clone(), invitation.from.clone(), invitation.to.clone());
+        let mut lines = invitation.lines.clone();
+        if let Some((attempt, trunk)) = trunk {
+            uri = trunk.uri(attempt);
+            from = trunk.from(attempt, invitation.is_private);
+            to = [b"<", &uri[..], b">"].concat();
+            lines.extend(trunk.identity_lines(attempt, invitation.is_private));
+        }
         let placement = Placement {
-            uri: &invitation.uri,
-            from: &invitation.from,
-            to: &invitation.to,
+            uri: &uri,
+            from: &from,
+            to: &to,
             routes: &routes,
             flow: bridge.flow,
             max_forwards: invitation.max_forwards,
-            lines: invitation.lines.clone(),
+            lines,
             session,
             envelope: invitation.envelope.clone(),
             is_reliable: invitation.is_reliable,
+            account: trunk.map(|(attempt, _)| AccountId(attempt.trunk)),
         };
         let (call, call_id) = self.agent.place_for(now, placement);
         bridge.report.call_ids[Side::Callee as usize] = call_id;
@@ -228,7 +288,9 @@ impl B2bua {
         let [_, call_id] = &mut bridge.report.call_ids;
         let refused = core::mem::take(call_id);
         self.refused.insert(refused.clone());
-        bridge.refused = Some(refused);
+        if let Some(earlier) = bridge.refused.replace(refused) {
+            self.refused.remove(&earlier);
+        }
         let number = self.random_number();
         let Some(bridge) = self.bridges.get_mut(&id) else { return false };
         let local = bridge.flow.local.ip();

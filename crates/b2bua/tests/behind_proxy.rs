@@ -148,6 +148,7 @@ fn replace(rig: &mut Rig, phone: usize, uri: &str, replaces: &str) -> CallId {
                 session: session(2, 6000, "sendrecv"),
                 envelope: None,
                 is_reliable: true,
+                account: None,
             },
         ))
     });

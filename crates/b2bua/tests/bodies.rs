@@ -61,6 +61,7 @@ fn call(rig: &mut Rig, session: Vec<u8>, envelope: Envelope) -> CallId {
                 session,
                 envelope: Some(envelope),
                 is_reliable: true,
+                account: None,
             },
         ))
     };

@@ -180,6 +180,7 @@ fn a_call_is_replaced_by_its_full_name_only() {
                     session: session(2, 6000, "sendrecv"),
                     envelope: None,
                     is_reliable: true,
+                    account: None,
                 },
             ))
         });

@@ -24,11 +24,14 @@ mod request;
 mod server;
 mod worker;
 
-pub use crate::core::call_record::{CallRecord, LOST_REASON, Party, Unreached, caller_call_id};
+pub use crate::core::call_record::{
+    CallRecord, LOST_REASON, Party, Unreached, caller_call_id, trunk_of,
+};
 pub use crate::core::config::Config;
 pub use crate::core::flow::{Connection, Flow};
 pub use crate::core::joined_calls::JoinedCalls;
 pub use crate::core::logins::{AuthName, Logins};
+pub use crate::core::numbers::{Caller, Dialed, DialedRefusal, Numbers, TrunkAttempt};
 pub use crate::core::output::{Event, Location, Notice, Output, Transmit};
 pub use crate::core::payers::Payers;
 pub use crate::core::source::Source;

@@ -8,6 +8,7 @@ use crate::core::joined_calls::JoinedCalls;
 use crate::core::keys::{Key, Keys};
 use crate::core::location::SHARDS;
 use crate::core::logins::Logins;
+use crate::core::numbers::Numbers;
 use crate::core::output::Output;
 use crate::core::reach::Answered;
 use crate::core::settings::Settings;
@@ -44,6 +45,8 @@ pub struct Server<R: RawMutex> {
     pub(crate) relay: Mutex<R, Option<Arc<dyn Calls>>>,
     /// The calls of the owner's B2BUA, if there is one.
     pub(crate) joined_calls: Mutex<R, Option<Arc<dyn JoinedCalls>>>,
+    /// The numbers of the owner, if there are any.
+    pub(crate) numbers: Mutex<R, Option<Arc<dyn Numbers>>>,
     /// The trunks of the owner, if there are any.
     pub(crate) trunks: Mutex<R, Option<Arc<dyn Trunks>>>,
     pub(crate) shared: Shared<R>,
@@ -85,6 +88,7 @@ impl<R: RawMutex> Server<R> {
             counters: Mutex::new(Vec::new()),
             relay: Mutex::new(None),
             joined_calls: Mutex::new(None),
+            numbers: Mutex::new(None),
             trunks: Mutex::new(None),
             shared: Shared::new(key),
             proxy: Tables::new(key),
@@ -101,6 +105,12 @@ impl<R: RawMutex> Server<R> {
     /// replaces one of them (RFC 3891) goes to the B2BUA.
     pub fn set_joined_calls(&self, calls: Arc<dyn JoinedCalls>) {
         *self.joined_calls.lock() = Some(calls);
+    }
+
+    /// Sets the numbers of the owner, for workers that are created afterwards. The way of a call to
+    /// a user part in our domains is theirs.
+    pub fn set_numbers(&self, numbers: Arc<dyn Numbers>) {
+        *self.numbers.lock() = Some(numbers);
     }
 
     /// Sets the trunks of the owner, for workers that are created afterwards.

@@ -7,6 +7,7 @@ use crate::core::event::Env;
 use crate::core::flow::{Connection, Flow};
 use crate::core::incoming::reply;
 use crate::core::joined_calls::JoinedCalls;
+use crate::core::numbers::Numbers;
 use crate::core::output::{Event, Location, Output};
 use crate::core::overload::{Share, Throttle, has_begun};
 use crate::core::settings::Settings;
@@ -35,6 +36,7 @@ pub struct Worker<R: RawMutex> {
     counters: Arc<Counters>,
     relay: Option<Arc<dyn Calls>>,
     joined_calls: Option<Arc<dyn JoinedCalls>>,
+    numbers: Option<Arc<dyn Numbers>>,
     trunks: Option<Arc<dyn Trunks>>,
     stopwatch: Option<Stopwatch>,
     /// The address at which the last message arrived. It is known to be ours.
@@ -62,6 +64,7 @@ impl<R: RawMutex> Worker<R> {
         let (datagrams, streams) = (Throttle::new(), Throttle::new());
         let relay = server.relay.lock().clone();
         let joined_calls = server.joined_calls.lock().clone();
+        let numbers = server.numbers.lock().clone();
         let trunks = server.trunks.lock().clone();
         Self {
             server,
@@ -70,6 +73,7 @@ impl<R: RawMutex> Worker<R> {
             counters,
             relay,
             joined_calls,
+            numbers,
             trunks,
             stopwatch: None,
             local: Ipv4Addr::UNSPECIFIED.into(),
@@ -375,6 +379,7 @@ impl<R: RawMutex> Worker<R> {
             counters: &self.counters,
             relay: self.relay.as_deref(),
             joined_calls: self.joined_calls.as_deref(),
+            numbers: self.numbers.as_deref(),
             trunks: self.trunks.as_deref(),
             stopwatch: self.stopwatch.as_ref(),
             waited: Duration::ZERO,

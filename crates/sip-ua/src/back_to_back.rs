@@ -3,6 +3,7 @@
 
 use crate::agent::Agent;
 use crate::call::{Call, CallError, CallState, Cause, PassedRequest, Progress};
+use crate::config::{Account, AccountId};
 use crate::core::via;
 use crate::envelope::Envelope;
 use crate::event::{CallId, RequestId};
@@ -39,9 +40,17 @@ pub struct Placement<'a> {
     pub envelope: Option<Envelope>,
     /// True if the other end may send reliable provisional responses (RFC 3262).
     pub is_reliable: bool,
+    /// The account with which challenges are answered. `None`: they are responses like others.
+    pub account: Option<AccountId>,
 }
 
 impl Agent {
+    /// Sets the accounts with which challenges are answered, in the order of [`AccountId`]. None of
+    /// them registers. The challenges come from behind a proxy: see [`Account::proxy`].
+    pub fn set_accounts(&mut self, accounts: Vec<Account>) {
+        self.core.config.accounts = accounts;
+    }
+
     /// Returns the INVITE of an incoming call that is not answered.
     #[must_use]
     pub fn invite(&self, call: CallId) -> Option<&[u8]> {
@@ -124,7 +133,7 @@ impl Agent {
     /// and its Call-ID.
     pub fn place_for(&mut self, now: Instant, placement: Placement<'_>) -> (CallId, Vec<u8>) {
         let Placement { uri, from, to, routes, flow, max_forwards, lines, session, .. } = placement;
-        let Placement { envelope, is_reliable, .. } = placement;
+        let Placement { envelope, is_reliable, account, .. } = placement;
         let (call_id, tag) = (self.core.tokens.next(), self.core.tokens.next());
         let mut dialog = Dialog::new(call_id, from, tag, to, uri);
         let call_id = dialog.id().call_id.to_vec();
@@ -132,7 +141,7 @@ impl Agent {
         dialog.set_max_forwards(max_forwards);
         let cause = Cause { referrer: None, lines, flow: Some(flow), is_reliable, envelope };
         let id = self.core.new_call();
-        let call = Call::place(&mut self.core, id, None, dialog, session, cause, now);
+        let call = Call::place(&mut self.core, id, account, dialog, session, cause, now);
         self.calls.insert(call);
         self.settle(now);
         (id, call_id)

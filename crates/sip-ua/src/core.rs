@@ -169,6 +169,8 @@ impl Core {
 
     /// Returns the user part of the local contact for `account`.
     pub(crate) fn contact_user(&self, account: Option<AccountId>) -> Vec<u8> {
+        // The contact of a call on behalf of another party is that of the agent.
+        let account = account.filter(|_| !self.config.passes);
         let account = account.and_then(|account| self.config.accounts.get(account.0));
         if let Some(contact) = account.and_then(|account| account.contact.as_ref()) {
             return sip::uri::escape_user(contact.as_bytes()).into_owned();

@@ -286,7 +286,10 @@ impl Core {
         if status < 200 {
             self.on_provisional(id, status, now);
         }
-        if matches!(status, 401 | 407) && !self.config.passes {
+        let client = self.clients.all.get_mut(id)?;
+        // The owner passes the others on.
+        let is_answered = !self.config.passes || client.draft.account.is_some();
+        if matches!(status, 401 | 407) && is_answered {
             return match self.answer_challenge(id, response, now) {
                 Ok(()) => None,
                 Err(failure) => Some(RequestResult {

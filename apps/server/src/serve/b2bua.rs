@@ -4,8 +4,9 @@
 use super::local::{Internal, Local};
 use super::standing::StandingCalls;
 use crate::b2bua::B2buaSettings;
+use crate::log;
 use crate::trace::Tracer;
-use b2bua::{B2bua, CallReport, Counters, Event, InfoDigit, RequestId, Transmit};
+use b2bua::{B2bua, CallReport, Counters, Event, InfoDigit, RequestId, Transmit, Trunk};
 use parking_lot::Mutex;
 use sip::{Endpoint, HeaderName, Instant, Message};
 use sip_server::{JoinedCalls, Output};
@@ -156,6 +157,9 @@ impl SharedB2bua {
                             AskedDigit { request, call_id, caller_tag, is_of_caller, digit };
                         digits.push(asked);
                     }
+                    Event::Trunk { trunk, words, .. } => {
+                        log::warn("trunk", || format!("trunk {trunk}: {words}"));
+                    }
                     event => self.standing.push(event),
                 }
             }
@@ -184,6 +188,11 @@ impl SharedB2bua {
         self.b2bua.lock().set_limits(settings.calls, settings.calls_of_source);
     }
 
+    /// Changes the trunks. Calls that stand go on.
+    pub(super) fn set_trunks(&self, trunks: Vec<Trunk>) {
+        self.b2bua.lock().set_trunks(trunks);
+    }
+
     /// The number of calls.
     pub(super) fn calls(&self) -> usize {
         self.b2bua.lock().calls()
@@ -207,14 +216,17 @@ impl SharedB2bua {
     }
 
     /// The counters with their names.
-    pub(super) fn counters(&self) -> [(&'static str, u64); 4] {
+    pub(super) fn counters(&self) -> [(&'static str, u64); 6] {
         let counters = self.b2bua.lock().counters();
         let Counters { calls, over_limit, over_share, lost_digits, .. } = counters;
+        let Counters { trunk_failures, over_trunk, .. } = counters;
         [
             ("b2bua-calls", calls),
             ("b2bua-limit", over_limit),
             ("b2bua-share", over_share),
             ("b2bua-lost-digits", lost_digits),
+            ("trunk-call-failures", trunk_failures),
+            ("trunk-call-limit", over_trunk),
         ]
     }
 }

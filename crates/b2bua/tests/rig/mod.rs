@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod flow;
+pub(crate) mod office;
 mod proxy;
 
 use barebell_b2bua::{B2bua, Config, InfoDigit, Transmit};
@@ -156,19 +157,38 @@ impl Rig {
         let configs: Vec<_> = (0..count).map(config).collect();
         let mut rig = Self::new(seed, &configs);
         rig.proxy = Some(Proxy::new(server(), Arc::new(rig.b2bua.clone())));
-        for phone in 0..count {
-            rig.act(phone, |phone, now| {
-                phone.register(now, AccountId(0));
-                Ok(())
-            });
-            rig.expect_where(phone, |event| {
-                let state = RegistrationState::Registered { expires: sip::Duration::ZERO };
-                matches!(event, Event::Registration { state: found, .. }
-                    if std::mem::discriminant(found) == std::mem::discriminant(&state))
-            });
-        }
+        (0..count).for_each(|phone| rig.register(phone));
         rig.network.link = link;
         rig
+    }
+
+    /// Returns phone 0, which is registered at the proxy in front of the B2BUA, and a phone for each
+    /// of `trunks`, which is the trunk.
+    pub(crate) fn office(seed: u64, trunks: Vec<barebell_b2bua::Trunk>) -> Self {
+        let mut account = Account::new(&format!("sip:p0@{}", server()));
+        account.proxy = Some(format!("sip:{};lr", server()));
+        let first = sip_ua::Config { accounts: vec![account], ..sip_ua::Config::default() };
+        let mut configs = vec![first];
+        configs.extend(Self::phones(trunks.len()));
+        let config = Config { trunks, ..Config::default() };
+        let mut rig = Self::with_config(seed, &configs, config);
+        let office = office::Office::new(rig.phones.len() - 1);
+        rig.proxy = Some(Proxy::of_office(server(), Arc::new(rig.b2bua.clone()), Arc::new(office)));
+        rig.register(0);
+        rig
+    }
+
+    /// A phone registers.
+    fn register(&mut self, phone: usize) {
+        self.act(phone, |phone, now| {
+            phone.register(now, AccountId(0));
+            Ok(())
+        });
+        self.expect_where(phone, |event| {
+            let state = RegistrationState::Registered { expires: sip::Duration::ZERO };
+            matches!(event, Event::Registration { state: found, .. }
+                if std::mem::discriminant(found) == std::mem::discriminant(&state))
+        });
     }
 
     /// Returns `count` phones with default settings.

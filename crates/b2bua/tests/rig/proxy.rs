@@ -1,5 +1,6 @@
 //! The server's proxy, without authentication.
 
+use super::office::Office;
 use parking_lot::RawMutex;
 use sip::locate::Host;
 use sip::{Flow, Instant, Transport};
@@ -16,7 +17,23 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) fn new(address: SocketAddr, calls: Arc<dyn JoinedCalls>) -> Self {
-        let server = Server::new(config(address, Joining::All), &[7; 32]);
+        Self::of(Server::new(config(address, Joining::All), &[7; 32]), calls)
+    }
+
+    /// A proxy with numbers and trunks, which sends only those calls through the B2BUA that need
+    /// it.
+    pub(crate) fn of_office(
+        address: SocketAddr,
+        calls: Arc<dyn JoinedCalls>,
+        office: Arc<Office>,
+    ) -> Self {
+        let server = Server::new(config(address, Joining::Off), &[7; 32]);
+        server.set_numbers(Arc::<Office>::clone(&office));
+        server.set_trunks(office);
+        Self::of(server, calls)
+    }
+
+    fn of(server: Server<RawMutex>, calls: Arc<dyn JoinedCalls>) -> Self {
         server.set_joined_calls(calls);
         let server = Arc::new(server);
         let worker = server.worker();

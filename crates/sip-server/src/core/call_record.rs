@@ -8,6 +8,9 @@ use sip::{Instant, Message, StartLine};
 /// The label of an end at an internal flow. The Call-ID of the other leg follows it.
 pub(crate) const INTERNAL: &str = "internal flow ";
 
+/// The character between that and the name of the trunk of the call.
+pub(crate) const TRUNK: char = '\n';
+
 /// The Reason of a BYE of the owner's B2BUA to an end that does not answer its check. The B2BUA
 /// does not pass this Reason from one leg to the other.
 pub const LOST_REASON: &str = "SIP;cause=408;text=\"No response\"";
@@ -68,6 +71,8 @@ pub struct CallRecord {
     pub is_joined: bool,
     /// The Call-ID of the other leg of such a call, that of the caller.
     pub caller_call_id: Option<Box<str>>,
+    /// The name of the trunk of the call.
+    pub trunk: Option<Box<str>>,
     /// The final response that the caller got, if it is no 2xx: its status and reason phrase.
     pub response: Option<(u16, Box<[u8]>)>,
     /// The first Reason (RFC 3326) of the BYE, the CANCEL or the final response.
@@ -96,6 +101,7 @@ impl CallRecord {
         Self {
             is_joined: caller_call_id.is_some(),
             caller_call_id: caller_call_id.filter(|it| !it.is_empty()),
+            trunk: trunk_of(&report).map(Box::from),
             created: at(report.created),
             ringing: report.ringing.map(at),
             answered: report.answered.map(at),
@@ -144,6 +150,18 @@ impl CallRecord {
 /// Empty if it is not known, `None` for another call.
 #[must_use]
 pub fn caller_call_id(report: &CallReport) -> Option<&str> {
+    let label = internal_label(report)?;
+    Some(label.split_once(TRUNK).map_or(label, |(call_id, _)| call_id))
+}
+
+/// The name of the trunk of a call.
+#[must_use]
+pub fn trunk_of(report: &CallReport) -> Option<&str> {
+    Some(internal_label(report)?.split_once(TRUNK)?.1)
+}
+
+/// The label of the B2BUA beside the proxy.
+fn internal_label(report: &CallReport) -> Option<&str> {
     let mut labels = report.ends.iter().filter_map(|end| end.label.as_deref());
     labels.find_map(|label| label.strip_prefix(INTERNAL))
 }

@@ -90,6 +90,8 @@ counters! {
     identity_mismatches = "identity-mismatches";
     /// Requests rejected because they were neither from nor for a local user.
     relay_denied = "relay-denied";
+    /// Requests that the numbers of the owner refused, or a trunk sent for no number of them.
+    numbers_refused = "numbers-refused";
     /// Requests for users that do not exist.
     not_found = "not-found";
     /// Requests for users that are not registered.

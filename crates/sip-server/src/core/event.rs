@@ -5,6 +5,7 @@ use crate::core::declined::Declined;
 use crate::core::flow::Flow;
 use crate::core::joined_calls::JoinedCalls;
 use crate::core::keys::Keys;
+use crate::core::numbers::Numbers;
 use crate::core::output::{Location, Output};
 use crate::core::overload::Share;
 use crate::core::reach::{Answered, Scope};
@@ -36,6 +37,8 @@ pub(crate) struct Env<'e> {
     pub(crate) relay: Option<&'e dyn Calls>,
     /// The calls of the owner's B2BUA, if there is one.
     pub(crate) joined_calls: Option<&'e dyn JoinedCalls>,
+    /// The numbers of the owner, if there are any.
+    pub(crate) numbers: Option<&'e dyn Numbers>,
     /// The trunks of the owner, if there are any.
     pub(crate) trunks: Option<&'e dyn Trunks>,
     /// Set if this message is measured.
@@ -47,6 +50,18 @@ pub(crate) struct Env<'e> {
     pub(crate) out: &'e mut Output,
 }
 
+impl<'e> Env<'e> {
+    /// The numbers of the owner, if there are any.
+    pub(crate) fn numbers(&self) -> Option<&'e dyn Numbers> {
+        self.numbers.filter(|_| cfg!(feature = "office"))
+    }
+
+    /// The trunks of the owner, if there are any.
+    pub(crate) fn trunks(&self) -> Option<&'e dyn Trunks> {
+        self.trunks.filter(|_| cfg!(feature = "office"))
+    }
+}
+
 impl Env<'_> {
     /// The time of day.
     pub(crate) fn time_of_day(&self) -> Instant {
@@ -56,6 +71,23 @@ impl Env<'_> {
     /// Returns [`Settings::may_reach`], and counts a refusal.
     pub(crate) fn may_reach(&self, origin: Scope, place: &Location) -> bool {
         let may = self.settings.may_reach(origin, place.transport, place.remote);
+        if !may {
+            self.counters.unreachable.add();
+        }
+        may
+    }
+
+    /// True if a request that came on `arrived_on` may be sent to `place`, which a party in the scope
+    /// `origin` has named. A refusal is counted. Only the B2BUA sends to trunks: a trunk accepts
+    /// calls by the address of this server.
+    pub(crate) fn may_send(&self, arrived_on: &Flow, origin: Scope, place: &Location) -> bool {
+        if !self.may_reach(origin, place) {
+            return false;
+        }
+        let Location { transport, remote, .. } = *place;
+        let from_there = Flow { transport, local: arrived_on.local, remote, connection: None };
+        let is_trunk = |trunks: &dyn Trunks| trunks.of_request(&from_there, b"").is_some();
+        let may = arrived_on.is_internal() || !self.trunks().is_some_and(is_trunk);
         if !may {
             self.counters.unreachable.add();
         }

@@ -24,6 +24,7 @@ pub(crate) mod location;
 pub(crate) mod logins;
 pub(crate) mod next_hop;
 pub(crate) mod nonce;
+pub(crate) mod numbers;
 pub(crate) mod output;
 pub mod overload;
 pub(crate) mod payers;

@@ -74,6 +74,17 @@ pub enum Notice {
         /// The name of the default domain.
         served: Box<str>,
     },
+    /// The numbers of the owner refused a call.
+    NumberRefused {
+        /// The start of the URI in From, as in [`Notice::LoginFailed`].
+        from: Box<[u8]>,
+        /// The start of the number, as in [`Notice::LoginFailed`].
+        number: Box<[u8]>,
+        /// The rule in words.
+        words: Box<str>,
+        /// The flow that the request came on.
+        flow: Flow,
+    },
     /// A source was banned.
     Banned {
         /// The source.
@@ -96,12 +107,22 @@ impl Notice {
         Self::UnservedDomain { uri: start_of(uri), flow, served: served.into() }
     }
 
+    pub(crate) fn number_refused(from: &[u8], number: &[u8], words: &str, flow: Flow) -> Self {
+        Self::NumberRefused {
+            from: start_of(from),
+            number: start_of(number),
+            words: words.into(),
+            flow,
+        }
+    }
+
     /// The name of the kind of notice, for a rate limit by kind.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::LoginFailed { .. } => "login",
             Self::UnservedDomain { .. } => "unserved",
+            Self::NumberRefused { .. } => "number",
             Self::Banned { .. } => "ban",
         }
     }
@@ -122,6 +143,13 @@ impl fmt::Display for Notice {
                     ", which is no domain of this server; the default domain is {served}, and \
                      `domains` adds others"
                 )
+            }
+            Self::NumberRefused { from, number, words, flow } => {
+                f.write_str("a call of ")?;
+                quote(from, f)?;
+                write!(f, " at {flow} to ")?;
+                quote(number, f)?;
+                write!(f, " is refused: {words}")
             }
             Self::Banned { source, time, failures, window } => write!(
                 f,

@@ -171,10 +171,13 @@ impl Settings {
     /// True if calls may go through the B2BUA of the owner. It is reached only by tokens in
     /// Record-Route.
     pub(crate) fn has_b2bua(&self) -> bool {
-        let Config { joining, mode, state, record_route, .. } = &self.config;
-        *joining != Joining::Off
-            && (*mode, *state) == (Mode::Proxy, State::Stateful)
-            && *record_route
+        self.config.joining != Joining::Off && self.reaches_b2bua()
+    }
+
+    /// True if the B2BUA of the owner can be reached, as calls through trunks need it.
+    pub(crate) fn reaches_b2bua(&self) -> bool {
+        let Config { mode, state, record_route, .. } = &self.config;
+        (*mode, *state) == (Mode::Proxy, State::Stateful) && *record_route
     }
 
     /// The digest realm of a domain.

@@ -50,4 +50,10 @@ pub trait Trunks: Send + Sync {
     /// its request URI: by the contact of a registration, or by the source of the request. `None`
     /// if it comes from no trunk. A source address of a datagram may be forged.
     fn of_request(&self, flow: &Flow, user: &[u8]) -> Option<TrunkId>;
+
+    /// True if the names that `trunk` asserts are accepted (RFC 3325), and ours are asserted to it.
+    fn is_trusted(&self, trunk: TrunkId) -> bool {
+        let _ = trunk;
+        false
+    }
 }

@@ -4,7 +4,7 @@
 use super::dialogs;
 use super::forward::SenderFields;
 use super::grant::Grant;
-use super::pass::Pass;
+use super::pass::{OnTrunk, Pass};
 use super::refusal::Refusal;
 use super::tables::Tables;
 use super::token::Identity;
@@ -15,6 +15,7 @@ use crate::core::incoming::Incoming;
 use crate::core::output::{Event, Notice};
 use crate::core::settings::{DomainIndex, Trust};
 use crate::core::shared::Shared;
+use crate::core::trunks::TrunkId;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
 use sip::{HeaderName, Method, Status, Uri};
@@ -26,12 +27,14 @@ pub(crate) enum Authorization {
     /// A dialog that began here. This local name may be given in From: the name that the caller
     /// proved, or the name of the called user. The caller chose the latter.
     Dialog(Identity),
+    /// A call from this trunk: it may call what the numbers of the owner allow, and nothing else.
+    Trunk(TrunkId),
     /// Not authenticated: the request is for a local user, or the server does not authenticate.
     Unproved,
 }
 
 /// The sender that From names.
-enum Claim {
+pub(super) enum Claim {
     /// A user of another domain.
     Foreign,
     /// This user of this local domain.
@@ -64,7 +67,7 @@ impl Authorization {
     pub(crate) const fn proved(&self) -> Option<&AddressOfRecord> {
         match self {
             Self::User(user) => Some(user),
-            Self::Dialog(_) | Self::Unproved => None,
+            Self::Dialog(_) | Self::Trunk(_) | Self::Unproved => None,
         }
     }
 
@@ -73,7 +76,7 @@ impl Authorization {
         match self {
             Self::User(user) => Identity::new(&env.keys.token, user.as_bytes()),
             Self::Dialog(identity) => *identity,
-            Self::Unproved => Identity::NONE,
+            Self::Trunk(_) | Self::Unproved => Identity::NONE,
         }
     }
 
@@ -82,7 +85,10 @@ impl Authorization {
     /// kept.
     pub(crate) fn sender_fields(&self, incoming: &Incoming<'_, '_>, env: &Env<'_>) -> SenderFields {
         let Incoming { message, head, trust, .. } = incoming;
-        let is_trusted = *trust == Trust::Trusted || !env.settings.config.authentication.required;
+        let is_trusted = match self {
+            Self::Trunk(trunk) => env.trunks().is_some_and(|trunks| trunks.is_trusted(*trunk)),
+            _ => *trust == Trust::Trusted || !env.settings.config.authentication.required,
+        };
         // The request to the B2BUA was without the assertions that the sender may not make.
         if is_trusted || incoming.flow.is_internal() {
             return SenderFields::Kept;
@@ -117,7 +123,7 @@ impl Authorization {
     }
 }
 
-fn claim<R: RawMutex>(shared: &Shared<R>, from: &Uri<'_>, env: &Env<'_>) -> Claim {
+pub(super) fn claim<R: RawMutex>(shared: &Shared<R>, from: &Uri<'_>, env: &Env<'_>) -> Claim {
     let user_of = |user: &[u8], domain| {
         let name = env.settings.domain_name(domain);
         shared.location.address_of_record(user, name)
@@ -210,6 +216,14 @@ pub(crate) fn authorize<R: RawMutex>(
         }
         // A name other than that of the dialog (RFC 4916) must be authenticated.
     }
+    if let Some(trunk) = trunk_of(shared, incoming, env) {
+        let limits = &env.settings.config.limits;
+        if is_trusted || shared.admission.admit_foreign(incoming.account, true, env.now, limits) {
+            return Ok(Authorization::Trunk(trunk));
+        }
+        env.counters.foreign_limited.add();
+        return Err(Refusal::ForNow { seconds: 10 });
+    }
     if follows_invite || (!is_asked && (is_for_us || is_trusted)) {
         return Ok(Authorization::Unproved);
     }
@@ -256,6 +270,12 @@ fn authorize_internal<R: RawMutex>(
         Claim::Foreign | Claim::Unprovable => Identity::NONE,
     };
     match pass {
+        // The B2BUA writes the From that the trunk expects.
+        Some(pass) if pass.to_trunk().is_some() => Ok(Authorization::Dialog(pass.identity)),
+        // The first request was without the name of a user.
+        Some(Pass { trunk: Some(OnTrunk::From(_)), .. }) if is_for_us => {
+            Ok(Authorization::Unproved)
+        }
         Some(pass) if is_asked && pass.identity != name => {
             Err(refuse_name("From Is Not the Caller", env))
         }
@@ -267,6 +287,29 @@ fn authorize_internal<R: RawMutex>(
             env.counters.relay_denied.add();
             Err(Refusal::Status(Status::FORBIDDEN.with_reason("Relaying Denied")))
         }
+    }
+}
+
+/// The trunk that the new call `incoming` comes from. `None` if From has the name of a user, which
+/// has to be proved, or a local name that cannot be.
+fn trunk_of<R: RawMutex>(
+    shared: &Shared<R>,
+    incoming: &Incoming<'_, '_>,
+    env: &Env<'_>,
+) -> Option<TrunkId> {
+    let Incoming { head, flow, .. } = incoming;
+    let Uri::Sip(uri) = head.uri else { return None };
+    if head.method != Method::Invite || head.to.tag().is_some() {
+        return None;
+    }
+    let user = sip::uri::unescape(uri.user.unwrap_or_default());
+    let trunk = env.trunks()?.of_request(flow, &user)?;
+    match claim(shared, &head.from_uri, env) {
+        Claim::Foreign => Some(trunk),
+        Claim::User(user, _) => {
+            shared.location.look_up(&user, |found| found.is_none()).then_some(trunk)
+        }
+        Claim::Unprovable => None,
     }
 }
 

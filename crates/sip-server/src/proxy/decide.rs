@@ -5,6 +5,7 @@ use super::authorization::{Asked, Authorization, authorize};
 use super::edge::leads_to_domain;
 use super::grant::Grant;
 use super::joining;
+use super::numbers::{self, Numbered};
 use super::refusal::{Refusal, Refused};
 use super::registered::{
     flow_now, gruu_targets, keep_as_many_as_may_be, registered_targets, targets_of,
@@ -23,6 +24,7 @@ use crate::core::overload::Share;
 use crate::core::settings::Trust;
 use crate::core::shared::Shared;
 use crate::core::timings::{Step, timed};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
@@ -57,6 +59,8 @@ pub(super) struct RequestRoute {
     pub(super) routes: Option<Vec<u8>>,
     /// True if the request may go to the B2BUA of the owner.
     pub(super) may_join: bool,
+    /// The request URI for the B2BUA, if it is that of a user that the numbers of the owner name.
+    pub(super) named: Option<Box<[u8]>>,
 }
 
 /// The option tags in Proxy-Require.
@@ -75,7 +79,14 @@ pub(super) fn decide<R: RawMutex>(
     let Incoming { message, head, flow, .. } = incoming;
     let grant = Grant::find(tables, message, head, found, env);
     let flow_to_end = grant.and_then(|grant| grant.flow).or(found.edge_flow);
-    let onward = match found.destination(flow_to_end, flow, env.settings) {
+    let destination = match found.to_trunk() {
+        Some(trunk) => match numbers::onward_to(trunk, found, env) {
+            Ok(onward) => Destination::Onward(Ok(onward)),
+            Err(refusal) => return Decision::Refuse(refusal.into()),
+        },
+        None => found.destination(flow_to_end, flow, env.settings),
+    };
+    let onward = match destination {
         Destination::Server => return Decision::Server,
         Destination::Onward(onward) => onward,
     };
@@ -126,6 +137,7 @@ fn find_route<R: RawMutex>(
         Onward::Elsewhere { uri, .. }
             if grant.is_none()
                 && found.edge_flow.is_none()
+                && found.to_trunk().is_none()
                 && *uri == found.uri_bytes
                 && found.left().is_empty() =>
         {
@@ -150,9 +162,24 @@ fn find_route<R: RawMutex>(
     let is_proven =
         authorization.proved().is_some() || pass.is_some_and(|pass| pass.payers.user.is_some());
     let refused = |refusal| Refused { refusal, is_proven };
-    let (answerer, routes) =
+    let numbered = numbers::resolve(shared, &asked, onward, &authorization, env);
+    let Numbered { onward, attempts, named } = numbered.map_err(refused)?;
+    let trunk = match authorization {
+        Authorization::Trunk(trunk) => Some(trunk),
+        _ => None,
+    };
+    let is_on_trunk = trunk.is_some() || !attempts.is_empty();
+    if is_on_trunk && !joining::can_join(incoming, found, is_by_edge, env) {
+        return Err(refused(Refusal::Status(Status::SERVER_INTERNAL_ERROR.into())));
+    }
+    let (answerer, routes) = if attempts.is_empty() {
         find_targets(shared, &asked, found, onward, &authorization, &mut targets, env)
-            .map_err(refused)?;
+            .map_err(refused)?
+    } else {
+        targets.clear();
+        targets.push(joining::target_of_trunks(found, flow, attempts, env));
+        (Identity::NONE, found.routes())
+    };
     let is_for_sips = is_sips(found.uri_bytes);
     if !targets.is_empty() {
         keep_scheme(&mut targets, is_for_sips);
@@ -174,11 +201,19 @@ fn find_route<R: RawMutex>(
         // each time it returns, without an end.
         targets.truncate(max_breadth(message) as usize);
     }
-    let may_join = joining::may_join(incoming, found, is_by_edge, env);
-    if may_join {
-        joining::divert(incoming, found, authorization.identity(env), &mut targets, env);
+    let uri = named.as_deref().unwrap_or(found.uri_bytes);
+    if let Some(trunk) = trunk
+        && targets.iter().all(|target| target.detour.is_none())
+    {
+        targets.clear();
+        targets.push(joining::target_from_trunk(uri, flow, trunk, env));
     }
-    Ok(RequestRoute { authorization, targets, answerer, routes, may_join })
+    let may_join = !is_on_trunk && joining::may_join(incoming, found, is_by_edge, env);
+    if may_join {
+        let sender = authorization.identity(env);
+        joining::divert(incoming, (found, uri), sender, &mut targets, env);
+    }
+    Ok(RequestRoute { authorization, targets, answerer, routes, may_join, named })
 }
 
 /// Finds the `targets` of a request that is authorized by `authorization`, unless the lookup of

@@ -1,7 +1,7 @@
 //! The end of relayed calls and of calls that are refused before they are relayed, and their
 //! records.
 
-use super::media::{label_of, uri_of};
+use super::media::{label_of, parties_of};
 use super::via_branch::Said;
 use crate::core::call_record::{CallRecord, LOST_REASON, Party, Unreached, caller_call_id, cut};
 use crate::core::config::{Joining, Mode, Relaying};
@@ -92,7 +92,8 @@ impl Failing {
     ) -> Option<Box<CallRecord>> {
         let Refused { request, from, began, is_proven, is_first_leg } = *refused;
         let said = Said::read(request)?;
-        let parties = [HeaderName::From, HeaderName::To].map(|name| uri_of(request, name));
+        let parties = parties_of(request, &from);
+        let parties = parties.each_ref().map(|party| &**party);
         let began = began.since_epoch();
         let (call_id, tag) = (said.call_id, said.from_tag);
         let mut report = CallReport::of_unrelayed(call_id, tag, parties, from.remote, began);

@@ -20,6 +20,7 @@ use crate::core::incoming::{
     reply_flow,
 };
 use crate::core::lines::{write_contact, write_line};
+use crate::core::numbers::DialedRefusal;
 use crate::core::payers::Payers;
 use crate::core::settings::Trust;
 use crate::core::source::Evidence;
@@ -63,6 +64,9 @@ fn refuse(incoming: &Incoming<'_, '_>, refusal: &Refusal, env: &mut Env<'_>) {
     match *refusal {
         Refusal::Silent => {}
         Refusal::Status(status) => answer(incoming, status, env),
+        Refusal::Number(DialedRefusal { status, ref words }) => {
+            answer(incoming, Status(status).with_reason(words), env);
+        }
         Refusal::OnlyRegistrar => {
             reply(message, flow, Status::METHOD_NOT_ALLOWED, env, |out, _| {
                 write_line(out, b"Allow", ALLOW_REGISTRAR);
@@ -102,7 +106,7 @@ fn plan(
     env: &Env<'_>,
 ) -> (Plan, Targets) {
     let Incoming { message, head, flow, .. } = incoming;
-    let RequestRoute { authorization, targets, answerer, routes, may_join } = route;
+    let RequestRoute { authorization, targets, answerer, routes, may_join, named } = route;
     let starts_dialog = match head.method {
         Method::Invite | Method::Refer => head.to.tag().is_none(),
         // The first of these to arrive creates the dialog, and this server does not always know
@@ -118,6 +122,7 @@ fn plan(
             && leads_to_domain(&found.uri, found.left(), env.settings),
         is_by_edge: found.edge_flow.is_some(),
         may_join,
+        named,
         sender_fields: authorization.sender_fields(incoming, env),
         routes,
         received: message.as_bytes().len(),
@@ -125,6 +130,7 @@ fn plan(
         max_breadth: max_breadth(message),
         arrived_on: *flow,
         upstream: reply_flow(message, flow),
+        is_to_trunk: found.to_trunk().is_some(),
         payers,
     };
     (plan, targets)
@@ -150,7 +156,7 @@ fn forward<R: RawMutex>(
             let account = match route.authorization {
                 Authorization::User(_) => account.with(Evidence::Nonce),
                 Authorization::Dialog(_) => account.with(Evidence::Dialog),
-                Authorization::Unproved => *account,
+                Authorization::Trunk(_) | Authorization::Unproved => *account,
             };
             tables.transactions.payers(Some(account), route.authorization.proved())
         }

@@ -34,6 +34,9 @@ pub(super) struct Sent {
     /// A final response has arrived, or none is expected any more.
     pub(super) is_final: bool,
     pub(super) is_provisional: bool,
+    /// The time until which a first response is awaited, if that is less than the transaction
+    /// takes.
+    pub(super) patience: Option<Instant>,
 }
 
 pub(super) enum Cancel {
@@ -91,7 +94,10 @@ impl Fork {
 
     pub(super) fn next_timer(&self) -> Option<Instant> {
         let request = match &self.state {
-            ForkState::Sent(sent) => sent.client.next_timer(),
+            ForkState::Sent(sent) => {
+                let patience = sent.patience.filter(|_| sent.is_silent());
+                sent.client.next_timer().into_iter().chain(patience).min()
+            }
             _ => None,
         };
         let cancel = match &self.cancel {
@@ -113,6 +119,12 @@ impl Fork {
     ) -> bool {
         let ForkState::Sent(sent) = &mut self.state else { return false };
         let timers = env.settings.config.timers;
+        let has_patience = sent.patience.is_none_or(|patience| patience > env.now);
+        if sent.is_silent() && !has_patience && sent.client.on_transport_error() {
+            sent.is_final = true;
+            self.timer_c = None;
+            return true;
+        }
         loop {
             match sent.client.poll(&timers, env.now) {
                 TimerAction::None => return false,
@@ -213,6 +225,11 @@ impl Fork {
 }
 
 impl Sent {
+    /// True if there was no response.
+    const fn is_silent(&self) -> bool {
+        !self.is_provisional && !self.is_final
+    }
+
     /// Acknowledges a final response other than 2xx. The ACK replaces the request, because only the
     /// ACK is retransmitted from then on.
     pub(super) fn acknowledge(&mut self, response: &Message<'_>, env: &mut Env<'_>) {

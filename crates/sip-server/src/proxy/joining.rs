@@ -14,7 +14,9 @@ use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::incoming::Incoming;
 use crate::core::next_hop::NextHop;
+use crate::core::numbers::TrunkAttempt;
 use crate::core::source::Source;
+use crate::core::trunks::TrunkId;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use relay::Keying;
@@ -29,9 +31,22 @@ pub(super) fn may_join(
     is_by_edge: bool,
     env: &Env<'_>,
 ) -> bool {
+    env.settings.has_b2bua() && is_new_call(incoming, found, is_by_edge)
+}
+
+/// True if the call goes to a trunk or comes from one, and can go to the B2BUA.
+pub(super) fn can_join(
+    incoming: &Incoming<'_, '_>,
+    found: &Preprocessed<'_>,
+    is_by_edge: bool,
+    env: &Env<'_>,
+) -> bool {
+    env.settings.reaches_b2bua() && is_new_call(incoming, found, is_by_edge)
+}
+
+fn is_new_call(incoming: &Incoming<'_, '_>, found: &Preprocessed<'_>, is_by_edge: bool) -> bool {
     let Incoming { head, flow, .. } = incoming;
-    env.settings.has_b2bua()
-        && head.method == Method::Invite
+    head.method == Method::Invite
         && head.to.tag().is_none()
         && !flow.is_internal()
         && !is_by_edge
@@ -53,20 +68,36 @@ pub(super) fn replacing(
     (may_join && is_one).then(|| calls.replacing(found.uri_bytes, value)).flatten()
 }
 
-/// Leads the call `incoming` of `sender` through the B2BUA: if all calls go through it, or this one
-/// replaces a call of it, otherwise to those of `targets` that have refused such an offer before.
+/// The B2BUA as the target of a call that goes to a trunk.
+pub(super) fn target_of_trunks(
+    found: &Preprocessed<'_>,
+    flow: &Flow,
+    attempts: Vec<TrunkAttempt>,
+    env: &Env<'_>,
+) -> Target {
+    target(found.uri_bytes, flow, Detour { attempts, ..Detour::default() }, 1000, env)
+}
+
+/// The B2BUA as the target of a call from `trunk` to the user with the URI `uri`.
+pub(super) fn target_from_trunk(uri: &[u8], flow: &Flow, trunk: TrunkId, env: &Env<'_>) -> Target {
+    target(uri, flow, Detour { from_trunk: Some(trunk), ..Detour::default() }, 1000, env)
+}
+
+/// Leads the call `incoming` of `sender` to `uri` through the B2BUA: if all calls go through it, or
+/// this one replaces a call of it, otherwise to those of `targets` that have refused such an offer
+/// before.
 pub(super) fn divert(
     incoming: &Incoming<'_, '_>,
-    found: &Preprocessed<'_>,
+    (found, uri): (&Preprocessed<'_>, &[u8]),
     sender: Identity,
     targets: &mut Targets,
     env: &Env<'_>,
 ) {
     let Incoming { message, flow, .. } = incoming;
-    let to = |detour, q| target(found.uri_bytes, flow, detour, q, env);
+    let to = |detour, q| target(uri, flow, detour, q, env);
     if found.replaces_joined || env.settings.config.joining == Joining::All {
         targets.clear();
-        targets.push(to(Detour { only: None, changes_keys: false, instead_of: None }, 1000));
+        targets.push(to(Detour::default(), 1000));
         return;
     }
     if !env.declined.knows(Source::of(flow.remote.ip()), env.now) {
@@ -78,7 +109,7 @@ pub(super) fn divert(
         let offer = offer_to(only, message, flow, sender, env);
         if offer.is_some_and(|offer| env.declined.has(offer, env.now)) {
             env.counters.declined_before.add();
-            let detour = Detour { only: Some(only), changes_keys, instead_of: None };
+            let detour = Detour { only: Some(only), changes_keys, ..Detour::default() };
             let direct = core::mem::replace(target, to(detour, target.q));
             if let Some(detour) = &mut target.detour {
                 detour.instead_of = Some(Box::new(direct));
@@ -195,8 +226,10 @@ pub(super) fn next_target(
         return None;
     }
     let changes_keys = other_offer(request, env)?;
-    let detour = Detour { only: Some(refused.chosen(env)), changes_keys, instead_of: None };
-    Some(target(request.request_uri()?, &plan.arrived_on, detour, refused.q, env))
+    let only = Some(refused.chosen(env));
+    let detour = Detour { only, changes_keys, ..Detour::default() };
+    let uri = plan.named.as_deref().or_else(|| request.request_uri())?;
+    Some(target(uri, &plan.arrived_on, detour, refused.q, env))
 }
 
 /// True if the offer of the B2BUA for `request` has other SRTP keys, false if it has other codecs.

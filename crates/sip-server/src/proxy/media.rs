@@ -4,12 +4,13 @@
 use super::hangup::Hangup;
 use super::target::Target;
 use super::via_branch::{Answer, Said, ViaBranch};
-use crate::core::call_record::INTERNAL;
+use crate::core::call_record::{INTERNAL, TRUNK};
 use crate::core::config::{MediaKeys, Relaying};
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::reach::Scope;
 use crate::core::source::Source;
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
@@ -62,7 +63,7 @@ pub(super) fn body_of_request(
         _ => &[Role::Offer { exchange }],
     };
     let permits = [permits(from, env), permits(to, env)];
-    let parties = [HeaderName::From, HeaderName::To].map(|name| uri_of(request, name));
+    let parties = parties_of(request, from);
     // Only the host that gets the request can name its branch in a response.
     let is_proven = [is_proven, target.is_registered || env.settings.is_trusted(to)];
     let label = (is_first && from.is_internal()).then(|| label_of(request));
@@ -86,7 +87,7 @@ pub(super) fn body_of_request(
         role,
         side: Side::Caller,
         begins,
-        parties,
+        parties: parties.each_ref().map(|party| &**party),
         owner: env.keys.media.hash_source(Source::of(from.remote.ip())),
         now: env.now.since_epoch(),
     };
@@ -183,16 +184,35 @@ pub(super) fn on_answer(
     }
 }
 
-/// The label of the B2BUA, which has sent the INVITE `request`: the Route of its pass has the
-/// Call-ID of the caller's leg.
-pub(super) fn label_of(request: &Message<'_>) -> String {
-    let route = request.elements(HeaderName::Route).next();
-    let route = route.and_then(|route| NameAddr::parse(HeaderName::Route, route).ok());
-    let call_id = match route.as_ref().map(NameAddr::uri) {
-        Some(Ok(Uri::Sip(uri))) => uri.params.value("caller").map(sip::uri::unescape),
+/// The value without escapes of the parameter `name` in the Route of the pass, with which the
+/// B2BUA has sent the INVITE `request`.
+fn param_of_pass<'m>(request: &Message<'m>, name: &str) -> Option<Cow<'m, [u8]>> {
+    let route = request.elements(HeaderName::Route).next()?;
+    match NameAddr::parse(HeaderName::Route, route).ok()?.uri() {
+        Ok(Uri::Sip(uri)) => uri.params.value(name).map(sip::uri::unescape),
         _ => None,
-    };
-    [INTERNAL, &String::from_utf8_lossy(&call_id.unwrap_or_default())].concat()
+    }
+}
+
+/// The label of the B2BUA, which has sent the INVITE `request`: the Route of its pass has the
+/// Call-ID of the caller's leg, and the trunk of the call.
+pub(super) fn label_of(request: &Message<'_>) -> String {
+    let call_id = param_of_pass(request, "caller").unwrap_or_default();
+    let mut label = [INTERNAL, &String::from_utf8_lossy(&call_id)].concat();
+    if let Some(trunk) = param_of_pass(request, "trunk") {
+        label.push(TRUNK);
+        label.push_str(&String::from_utf8_lossy(&trunk));
+    }
+    label
+}
+
+/// The URIs of the caller and of the callee of the INVITE `request`, which came on the flow `from`.
+/// The From of a call to a trunk is what the trunk expects: the caller stands in the Route of the
+/// pass.
+pub(super) fn parties_of<'m>(request: &Message<'m>, from: &Flow) -> [Cow<'m, [u8]>; 2] {
+    let named = || param_of_pass(request, "user-of-caller").filter(|_| from.is_internal());
+    let caller = named().unwrap_or_else(|| Cow::Borrowed(uri_of(request, HeaderName::From)));
+    [caller, Cow::Borrowed(uri_of(request, HeaderName::To))]
 }
 
 /// The URI in From or To. Empty if there is none.

@@ -16,6 +16,7 @@ mod grant;
 mod hangup;
 mod joining;
 mod media;
+mod numbers;
 mod pass;
 mod passed;
 mod plan;

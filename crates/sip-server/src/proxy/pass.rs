@@ -9,18 +9,21 @@ use crate::core::journal_record::{put_flow, take};
 use crate::core::keys::Key;
 use crate::core::next_hop::NextHop;
 use crate::core::payers::Payers;
+use crate::core::trunks::TrunkId;
 use alloc::vec::Vec;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use sip::{Duration, Instant, SipUri};
+use sip::{Duration, Instant, SipUri, Uri};
 
 /// The length in bytes, without the encoding.
-const LENGTH: usize = 26;
+const LENGTH: usize = 28;
 /// The length of the text in characters.
 const TEXT: usize = (LENGTH * 8).div_ceil(6);
 /// The time in which the B2BUA returns the pass. It does so at once, and again with other keys
 /// after the callee has refused the first offer.
 const LIFETIME: Duration = Duration::from_secs(60);
+/// That time if the call goes to a trunk: other trunks are tried before, each until it is silent.
+const LIFETIME_TO_TRUNK: Duration = Duration::from_secs(600);
 /// The URI parameter for [`Pass::changes_keys`]. It has no proof: the B2BUA may add it to a pass.
 const OTHER_KEYS: (&str, &[u8]) = ("keys", b"other");
 
@@ -41,6 +44,45 @@ pub(crate) struct Pass {
     pub(crate) changes_keys: bool,
     /// True if the caller takes digits by INFO.
     pub(crate) takes_digits: bool,
+    /// The trunk of the call, if there is one.
+    pub(crate) trunk: Option<OnTrunk>,
+}
+
+/// The trunk of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnTrunk {
+    /// The call goes to it, and to no other place.
+    To(TrunkId),
+    /// The call came from it.
+    From(TrunkId),
+}
+
+impl OnTrunk {
+    const TO: u8 = 1;
+    const FROM: u8 = 2;
+
+    const fn bytes(self) -> [u8; 2] {
+        match self {
+            Self::To(TrunkId(number)) => [Self::TO, number],
+            Self::From(TrunkId(number)) => [Self::FROM, number],
+        }
+    }
+
+    const fn of_bytes(bytes: [u8; 2]) -> Option<Self> {
+        match bytes {
+            [Self::TO, number] => Some(Self::To(TrunkId(number))),
+            [Self::FROM, number] => Some(Self::From(TrunkId(number))),
+            _ => None,
+        }
+    }
+
+    /// The URI parameter that tells the B2BUA of the trunk. It has no proof: the pass names it.
+    const fn param(self) -> (&'static [u8], TrunkId) {
+        match self {
+            Self::To(trunk) => (b";to-trunk=", trunk),
+            Self::From(trunk) => (b";from-trunk=", trunk),
+        }
+    }
 }
 
 /// Keyed hash of a target: its URI, and its flow if it is reached on one.
@@ -63,8 +105,17 @@ impl Chosen {
 }
 
 impl Pass {
-    /// The Route with the pass, for a request to `uri` on the internal flow `flow`.
-    pub(super) fn route(&self, uri: &[u8], flow: &Flow, env: &Env<'_>) -> Vec<u8> {
+    /// The trunk that the call goes to.
+    pub(super) const fn to_trunk(&self) -> Option<TrunkId> {
+        match self.trunk {
+            Some(OnTrunk::To(trunk)) => Some(trunk),
+            _ => None,
+        }
+    }
+
+    /// The Route with the pass, for a request to `uri` on the internal flow `flow`, with the URI
+    /// parameters `more`. For a call to a trunk `uri` is the number, the user part of its URI.
+    pub(super) fn route(&self, uri: &[u8], flow: &Flow, more: &[u8], env: &Env<'_>) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(LENGTH);
         bytes.extend_from_slice(&seconds(env.now).to_le_bytes());
         bytes.extend_from_slice(&self.identity.bits().to_le_bytes());
@@ -73,6 +124,7 @@ impl Pass {
             bytes.push(account.is_some().into());
             bytes.extend_from_slice(&account.unwrap_or_default().to_le_bytes());
         }
+        bytes.extend_from_slice(&self.trunk.map_or([0; 2], OnTrunk::bytes));
         let proof = proof(&env.keys.pass, &bytes, uri, flow);
         bytes.extend_from_slice(&proof.to_le_bytes());
         let mut route = b"<sip:".to_vec();
@@ -82,6 +134,11 @@ impl Pass {
         for (_, (name, value)) in params.into_iter().filter(|(is_set, _)| *is_set) {
             route.extend_from_slice(&[b";", name.as_bytes(), b"=", value].concat());
         }
+        if let Some((name, TrunkId(number))) = self.trunk.map(OnTrunk::param) {
+            route.extend_from_slice(name);
+            sip::write_decimal(&mut route, number.into());
+        }
+        route.extend_from_slice(more);
         route.push(b'>');
         route
     }
@@ -101,6 +158,13 @@ impl Pass {
         let mut bytes = [0; LENGTH];
         URL_SAFE_NO_PAD.decode_slice(&user[..], &mut bytes).ok()?;
         let (bytes, theirs) = bytes.split_last_chunk::<8>()?;
+        let trunk = OnTrunk::of_bytes(*bytes.last_chunk()?);
+        let number = match (trunk, Uri::parse(uri)) {
+            (Some(OnTrunk::To(_)), Ok(Uri::Sip(uri))) => Some(sip::uri::unescape(uri.user?)),
+            (Some(OnTrunk::To(_)), _) => return None,
+            _ => None,
+        };
+        let uri = number.as_deref().unwrap_or(uri);
         if proof(&env.keys.pass, bytes, uri, flow) != u64::from_le_bytes(*theirs) {
             return None;
         }
@@ -115,12 +179,17 @@ impl Pass {
         };
         let payers = Payers { source: account()?, user: account()? };
         let age = Duration::from_secs(seconds(env.now).abs_diff(issued).into());
-        (age <= LIFETIME).then_some(Self {
+        let lifetime = match trunk {
+            Some(OnTrunk::To(_)) => LIFETIME_TO_TRUNK,
+            _ => LIFETIME,
+        };
+        (age <= lifetime).then_some(Self {
             identity,
             payers,
             only: (only != 0).then_some(Chosen(only)),
             changes_keys: route.params.value(OTHER_KEYS.0) == Some(OTHER_KEYS.1),
             takes_digits: route.params.value(DIGITS.0) == Some(DIGITS.1),
+            trunk,
         })
     }
 }

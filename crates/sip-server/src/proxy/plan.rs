@@ -4,7 +4,7 @@
 use super::edge::write_path;
 use super::forward::{Changes, SenderFields};
 use super::media::{body_of_request, takes_digits};
-use super::pass::Pass;
+use super::pass::{OnTrunk, Pass};
 use super::record_route::{Names, Ways, write_record_route};
 use super::stuck::Stuck;
 use super::target::{Detour, Target};
@@ -13,8 +13,10 @@ use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::payers::Payers;
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use sip::Message;
+use sip::uri::escape_param;
 
 /// The routing decisions that all branches of a request share.
 #[derive(Clone, Debug)]
@@ -29,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) is_by_edge: bool,
     /// True if the request may go to the B2BUA of the owner.
     pub(crate) may_join: bool,
+    /// The request URI for the B2BUA, if it is that of a user that the numbers of the owner name.
+    pub(crate) named: Option<Box<[u8]>>,
     /// Complete Route lines that replace the received ones. `None` leaves them unchanged.
     pub(crate) routes: Option<Vec<u8>>,
     /// The handling of the header fields that name the sender.
@@ -42,6 +46,9 @@ pub(crate) struct Plan {
     pub(crate) arrived_on: Flow,
     /// The flow that responses are sent on.
     pub(crate) upstream: Flow,
+    /// True for a call to a trunk: the B2BUA needs to know the response of the trunk from those of
+    /// this server, and tries another trunk.
+    pub(crate) is_to_trunk: bool,
     /// The accounts that are charged for the request.
     pub(crate) payers: Payers,
 }
@@ -116,13 +123,34 @@ fn path_to<'t>(
     let (Some(detour), Some(names)) = (&target.detour, plan.record_route) else {
         return Cow::Borrowed(&target.path);
     };
-    let Detour { only, changes_keys, .. } = **detour;
+    let Detour { only, changes_keys, ref attempts, from_trunk, .. } = **detour;
     let pass = Pass {
         identity: names.sender,
         payers: plan.payers,
         only,
         changes_keys,
         takes_digits: takes_digits(request),
+        trunk: from_trunk.map(OnTrunk::From),
     };
-    Cow::Owned(pass.route(target.request_uri(), flow, env))
+    if attempts.is_empty() {
+        return Cow::Owned(pass.route(target.request_uri(), flow, b"", env));
+    }
+    let mut path = Vec::new();
+    for attempt in attempts {
+        let pass = Pass { trunk: Some(OnTrunk::To(attempt.trunk)), ..pass };
+        let number = attempt.number.as_bytes();
+        let mut more = [b";number=", &*escape_param(number)].concat();
+        if let Some(identity) = &attempt.identity {
+            more.extend_from_slice(b";identity=");
+            more.extend_from_slice(&escape_param(identity.as_bytes()));
+        }
+        if attempt.is_emergency {
+            more.extend_from_slice(b";emergency");
+        }
+        if !path.is_empty() {
+            path.extend_from_slice(b", ");
+        }
+        path.extend_from_slice(&pass.route(number, flow, &more, env));
+    }
+    Cow::Owned(path)
 }

@@ -1,5 +1,6 @@
 //! The reasons for not forwarding a request.
 
+use crate::core::numbers::DialedRefusal;
 use sip::StatusLine;
 
 /// The reason for not forwarding a request.
@@ -8,6 +9,8 @@ pub(super) enum Refusal {
     Silent,
     /// The request is answered with this status.
     Status(StatusLine<'static>),
+    /// The numbers of the owner refuse the call.
+    Number(DialedRefusal),
     /// This server is a registrar only.
     OnlyRegistrar,
     /// The request URI is a SIPS URI, and the callee is not reachable by one.

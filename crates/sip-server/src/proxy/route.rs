@@ -9,6 +9,7 @@ use crate::core::flow::Flow;
 use crate::core::lines::write_line;
 use crate::core::next_hop::{NextHop, NoRoute};
 use crate::core::settings::{DomainIndex, Settings};
+use crate::core::trunks::TrunkId;
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -141,6 +142,11 @@ impl<'m> Preprocessed<'m> {
             replaces_joined: true,
             ..*self
         })
+    }
+
+    /// The trunk that the call goes to, by the pass that the B2BUA of the owner has returned.
+    pub(super) fn to_trunk(&self) -> Option<TrunkId> {
+        self.pass?.to_trunk()
     }
 
     /// The remaining Route elements.

@@ -51,7 +51,7 @@ pub(crate) fn forward(
         NextHop::Address { transport, remote, .. } => {
             let transport = transport.unwrap_or(Transport::Udp);
             let place = Location { transport, remote: *remote, local: None };
-            if !env.may_reach(target.origin, &place) {
+            if !env.may_send(&plan.arrived_on, target.origin, &place) {
                 return Err(Stuck::Unreachable);
             }
             let (length, arrived_at) = (request.as_bytes().len(), plan.arrived_on.local);
@@ -95,7 +95,7 @@ pub(crate) fn send_located(
 ) {
     let Ok(message) = Message::parse(bytes) else { return };
     let near = [arrived_on.local];
-    let mut open = locations.iter().filter(|place| env.may_reach(origin, place));
+    let mut open = locations.iter().filter(|place| env.may_send(arrived_on, origin, place));
     let flow = open.find_map(|place| {
         flows_to(place, leaves_transport, bytes.len(), &near, env).first().copied()
     });

@@ -5,8 +5,10 @@ use crate::core::binding::Binding;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::next_hop::{NextHop, NoRoute, first_route};
+use crate::core::numbers::TrunkAttempt;
 use crate::core::reach::Scope;
 use crate::core::settings::{DomainIndex, Settings};
+use crate::core::trunks::TrunkId;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use memchr::memchr;
@@ -42,7 +44,7 @@ pub(crate) struct Target {
 }
 
 /// The call that the owner's B2BUA makes for the request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Detour {
     /// The only one of the targets that it calls. `None` stands for all.
     pub(super) only: Option<Chosen>,
@@ -51,6 +53,10 @@ pub(crate) struct Detour {
     /// The target that is tried if the callee refuses the offer of the B2BUA. It has refused that
     /// of the caller before.
     pub(super) instead_of: Option<Box<Target>>,
+    /// The trunks that it calls, in order of preference. Empty for a callee of this server.
+    pub(super) attempts: Vec<TrunkAttempt>,
+    /// The trunk that the call came from.
+    pub(super) from_trunk: Option<TrunkId>,
 }
 
 /// A phone with numbered flows (RFC 5626).
@@ -73,6 +79,12 @@ pub(crate) enum Leads {
     Away(Target),
     /// A user of this server, without escapes, in this domain.
     Back(Vec<u8>, DomainIndex),
+}
+
+/// The memory of an attempt, in bytes.
+fn attempt_bytes(attempt: &TrunkAttempt) -> usize {
+    let identity = attempt.identity.as_ref().map_or(0, alloc::string::String::capacity);
+    size_of::<TrunkAttempt>() + attempt.number.capacity() + identity
 }
 
 impl Target {
@@ -144,7 +156,8 @@ impl Target {
         });
         let detour = self.detour.as_ref().map_or(0, |detour| {
             let direct = detour.instead_of.as_ref();
-            size_of::<Detour>() + direct.map_or(0, |direct| direct.bytes())
+            let attempts = detour.attempts.iter().map(attempt_bytes).sum::<usize>();
+            size_of::<Detour>() + attempts + direct.map_or(0, |direct| direct.bytes())
         });
         size_of::<Self>() + self.uri.len() + self.path.len() + flows + detour
     }

@@ -30,4 +30,5 @@ mod tel;
 mod token;
 mod torture;
 mod transports;
+mod trunks;
 mod unreached;

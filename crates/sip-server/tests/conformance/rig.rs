@@ -116,6 +116,11 @@ impl Rig {
     /// Sets the calls of the owner's B2BUA.
     pub(crate) fn join(&mut self, calls: Arc<dyn JoinedCalls>) {
         self.server.set_joined_calls(calls);
+        self.renew_worker();
+    }
+
+    /// Takes a worker with the properties of the server that were set since.
+    pub(crate) fn renew_worker(&mut self) {
         self.worker = self.server.worker();
     }
 

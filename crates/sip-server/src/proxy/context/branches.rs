@@ -5,6 +5,7 @@ use super::super::ending::Failing;
 use super::super::fork::{Cancel, Fork, ForkState, Sent};
 use super::super::joining;
 use super::super::media::other_keys;
+use super::super::numbers::PATIENCE_WITH_TRUNK;
 use super::super::plan::write_request;
 use super::super::search::{Aim, Search};
 use super::super::target::Target;
@@ -89,7 +90,8 @@ impl Context {
             NextHop::Address { transport, remote, .. } => {
                 let transport = transport.unwrap_or(Transport::Udp);
                 let location = Location { transport, remote, local: None };
-                if env.may_reach(search.aims[index].target.origin, &location) {
+                let origin = search.aims[index].target.origin;
+                if env.may_send(&search.plan.arrived_on, origin, &location) {
                     self.send_to(search, index, location, request, env);
                 } else {
                     search.fail(Status::SERVICE_UNAVAILABLE);
@@ -177,6 +179,7 @@ impl Context {
             message: env.out.bytes[range].to_vec(),
             is_final: false,
             is_provisional: false,
+            patience: search.plan.is_to_trunk.then(|| env.now + PATIENCE_WITH_TRUNK),
         });
         if self.kind == TransactionKind::Invite {
             let is_new = |it: &Connection| !it.is_internal() && !self.on.contains(it);

@@ -68,7 +68,9 @@ impl Context {
                 let changed = match status {
                     // That server is overloaded, not this one (RFC 3261 section 16.7 step 6). The
                     // B2BUA is a part of this one.
-                    503 if !search.is_full => Some(Status::SERVER_INTERNAL_ERROR.into()),
+                    503 if !search.is_full && !search.plan.is_to_trunk => {
+                        Some(Status::SERVER_INTERNAL_ERROR.into())
+                    }
                     401 | 407 if search.was_stripped && challenges.is_empty() => Some(NO_CHALLENGE),
                     _ => None,
                 };
@@ -80,6 +82,10 @@ impl Context {
                 };
                 let status = changed.map_or(status, |line: StatusLine<'_>| line.status.code());
                 self.back.pass(self.handle, status, &changes, None, &answer, env);
+            }
+            // The B2BUA tries another trunk.
+            Some((503, _)) if search.plan.is_to_trunk => {
+                self.respond(Status::SERVICE_UNAVAILABLE, env);
             }
             // An unreachable target says nothing about this server (RFC 3261 section 21.5.4).
             Some((503, _)) => self.respond(Status::TEMPORARILY_UNAVAILABLE, env),

@@ -175,8 +175,8 @@ impl Context {
             let Some(aim) = search.aims.get_mut(index) else { return };
             // The check comes before anything is sent or opened, so that a client cannot probe
             // addresses.
-            let origin = aim.target.origin;
-            let mut open = locations.iter().filter(|place| env.may_reach(origin, place));
+            let (origin, from) = (aim.target.origin, search.plan.arrived_on);
+            let mut open = locations.iter().filter(|place| env.may_send(&from, origin, place));
             match open.next() {
                 Some(_) if context.is_closing => {}
                 Some(&first) => {

@@ -1,0 +1,379 @@
+//! Calls through trunks: the proxy names them in Route, and each is tried until one of them has an
+//! answer that is final.
+
+use crate::b2bua::{B2bua, BridgeId};
+use crate::bridge::{Leg, OnTrunk, Side};
+use crate::event::Event;
+use crate::origin::Origin;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use sip::header::{NameAddr, tokens};
+use sip::uri::escape_user;
+use sip::{Encode, HeaderName, Instant, Message, Status, Uri};
+use sip_ua::{Account, End, Failure, Password};
+
+/// A trunk: a connection to another telephone system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trunk {
+    /// The name, for the log and the records.
+    pub name: String,
+    /// The host in the URIs of called numbers, with a port if it has one.
+    pub domain: String,
+    /// The host in the URIs of callers.
+    pub caller_domain: String,
+    /// The digits in front of each called number.
+    pub prefix: String,
+    /// The account, if the trunk has challenges.
+    pub account: Option<TrunkAccount>,
+    /// The caller in From.
+    pub from: TrunkFrom,
+    /// True if the number of the caller is asserted to the trunk (RFC 3325).
+    pub is_trusted: bool,
+    /// The maximum number of calls, in and out. Emergency calls are not limited.
+    pub calls: usize,
+}
+
+/// The account of a trunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrunkAccount {
+    /// The user part of its URI.
+    pub user: String,
+    /// The user name in credentials. If it is empty, that is `user`.
+    pub username: String,
+    /// The password.
+    pub password: Option<Password>,
+}
+
+/// The caller in From of a call to a trunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TrunkFrom {
+    /// The number of the caller.
+    #[default]
+    Number,
+    /// The account.
+    Account,
+}
+
+impl Trunk {
+    /// Returns a trunk without an account.
+    #[must_use]
+    pub fn new(name: &str, domain: &str) -> Self {
+        Self {
+            name: name.into(),
+            domain: domain.into(),
+            caller_domain: domain.into(),
+            prefix: String::new(),
+            account: None,
+            from: TrunkFrom::default(),
+            is_trusted: false,
+            calls: usize::MAX,
+        }
+    }
+
+    /// The account of the agent that answers challenges.
+    fn credentials(&self) -> Account {
+        let user = self.account.as_ref().map_or("", |account| account.user.as_str());
+        let mut account = Account::new(&self.address(user));
+        account.registers = false;
+        if let Some(of_trunk) = &self.account {
+            account.username.clone_from(&of_trunk.username);
+            if account.username.is_empty() {
+                account.username.clone_from(&of_trunk.user);
+            }
+            account.password.clone_from(&of_trunk.password);
+        }
+        // The proxy beside this agent is in front of the trunk.
+        account.proxy = Some("sip:proxy.invalid;lr".into());
+        account
+    }
+
+    /// The URI of the caller `user` at the trunk.
+    fn address(&self, user: &str) -> String {
+        uri_of(user, &self.caller_domain)
+    }
+
+    /// The number of a call by `attempt`, if the caller has one.
+    fn caller<'a>(&'a self, attempt: &'a Attempt) -> Option<&'a str> {
+        let of_account = || self.account.as_ref().map(|account| account.user.as_str());
+        attempt.identity.as_deref().or_else(of_account)
+    }
+
+    /// The value of From. A caller `is_private` if it has asked for that (RFC 3323).
+    pub(crate) fn from(&self, attempt: &Attempt, is_private: bool) -> Vec<u8> {
+        let account = self.account.as_ref().map(|account| account.user.as_str());
+        let user = match self.from {
+            TrunkFrom::Account if account.is_some() => account,
+            _ if is_private => None,
+            _ => self.caller(attempt),
+        };
+        match user {
+            Some(user) => format!("<{}>", self.address(user)).into_bytes(),
+            None => b"\"Anonymous\" <sip:anonymous@anonymous.invalid>".to_vec(),
+        }
+    }
+
+    /// The lines that name the caller to the trunk (RFC 3325): a trunk that is not trusted is only
+    /// asked to show another number than that in From.
+    pub(crate) fn identity_lines(&self, attempt: &Attempt, is_private: bool) -> Vec<u8> {
+        let mut lines = Vec::new();
+        if let Some(caller) = self.caller(attempt).map(|caller| self.address(caller)) {
+            if self.is_trusted {
+                ("P-Asserted-Identity: <", &*caller, ">\r\n").encode(&mut lines);
+            } else if self.from == TrunkFrom::Account && !is_private {
+                ("P-Preferred-Identity: <", &*caller, ">\r\n").encode(&mut lines);
+            }
+        }
+        if is_private {
+            lines.extend_from_slice(b"Privacy: id\r\n");
+        }
+        lines
+    }
+
+    /// The URI of the number that `attempt` calls.
+    pub(crate) fn uri(&self, attempt: &Attempt) -> Vec<u8> {
+        uri_of(&[&self.prefix[..], &attempt.number].concat(), &self.domain).into_bytes()
+    }
+}
+
+fn uri_of(user: &str, domain: &str) -> String {
+    format!("sip:{}@{domain}", String::from_utf8_lossy(&escape_user(user.as_bytes())))
+}
+
+/// An attempt to reach the callee through a trunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Attempt {
+    /// The place of the trunk in the configuration.
+    pub(crate) trunk: usize,
+    number: String,
+    identity: Option<String>,
+    pub(crate) is_emergency: bool,
+    /// The value of Route, which has the pass of the proxy for it.
+    pub(crate) route: Vec<u8>,
+}
+
+impl Attempt {
+    /// Reads the attempt in the value `route` of Route. `None` if it has none.
+    fn of_route(route: &[u8]) -> Option<Self> {
+        let address = NameAddr::parse(HeaderName::Route, route).ok()?;
+        let Ok(Uri::Sip(uri)) = address.uri() else { return None };
+        let text = |name| {
+            let value = sip::uri::unescape(uri.params.value(name)?);
+            Some(String::from_utf8_lossy(&value).into_owned())
+        };
+        Some(Self {
+            trunk: text("to-trunk")?.parse().ok()?,
+            number: text("number")?,
+            identity: text("identity"),
+            is_emergency: uri.params.has("emergency"),
+            route: route.to_vec(),
+        })
+    }
+}
+
+/// Returns the attempts that the values `routes` of Route name, in order of preference.
+pub(crate) fn attempts(routes: &[Vec<u8>]) -> Vec<Attempt> {
+    routes.iter().filter_map(|route| Attempt::of_route(route)).collect()
+}
+
+/// Returns the place of the trunk that the call came from, by the first one of `routes`.
+pub(crate) fn from_trunk(routes: &[Vec<u8>]) -> Option<usize> {
+    let address = NameAddr::parse(HeaderName::Route, routes.first()?).ok()?;
+    let Ok(Uri::Sip(uri)) = address.uri() else { return None };
+    core::str::from_utf8(uri.params.value("from-trunk")?).ok()?.parse().ok()
+}
+
+/// Returns true if the caller of `invite` asks that its number is not shown (RFC 3323, RFC 3325).
+pub(crate) fn is_private(invite: &Message<'_>) -> bool {
+    let asks = [&b"id"[..], b"user", b"header", b"session", b"critical"];
+    let values = invite.values(HeaderName::Privacy).flat_map(tokens);
+    let mut values = values.flat_map(|value| value.split(|byte| *byte == b';'));
+    values.any(|value| asks.iter().any(|asked| value.trim_ascii().eq_ignore_ascii_case(asked)))
+}
+
+/// Returns true if another trunk could not change the response `status` to a call: the callee is
+/// known to be busy, to refuse or not to exist.
+const fn is_final(status: u16) -> bool {
+    matches!(status, 404 | 410 | 480 | 484 | 486 | 487 | 600..=699)
+}
+
+/// Returns the status for the caller of a call that all trunks have refused, the last one with
+/// `status`. The caller can neither answer the challenge of a trunk nor follow its redirection, and
+/// a 503 would keep it from all of this server (RFC 3261 section 16.7 step 6).
+pub(crate) const fn status_for_caller(status: u16) -> u16 {
+    match status {
+        300..=399 => Status::TEMPORARILY_UNAVAILABLE.code(),
+        401..=403 | 407 | 503 => Status::SERVER_INTERNAL_ERROR.code(),
+        status => status,
+    }
+}
+
+/// Returns a failure in words.
+fn in_words(failure: &Failure) -> String {
+    match failure {
+        Failure::Refused { status: 408, .. } | Failure::TimedOut => "no response".into(),
+        Failure::Refused { status, reason } => format!("{status} {reason}"),
+        Failure::Unauthorized { realm, .. } => {
+            format!("the account is not accepted for the realm {realm}")
+        }
+        other => format!("{} {}", other.status(), sip::message::reason_phrase(other.status())),
+    }
+}
+
+impl B2bua {
+    /// Sets the trunks, in the order of the numbers by which the proxy names them. Calls that stand
+    /// go on.
+    pub fn set_trunks(&mut self, trunks: Vec<Trunk>) {
+        self.agent.set_accounts(trunks.iter().map(Trunk::credentials).collect());
+        self.config.trunks = trunks;
+    }
+
+    /// Returns the number of calls on the trunk at this place of the configuration.
+    #[must_use]
+    pub fn calls_on_trunk(&self, trunk: usize) -> usize {
+        let is_on = |on: OnTrunk| on.trunk == trunk;
+        self.bridges.values().filter(|bridge| bridge.on_trunk.is_some_and(is_on)).count()
+    }
+
+    /// Returns why the trunk takes no further call. `None` if it takes one.
+    pub(crate) fn fullness(&self, trunk: usize) -> Option<String> {
+        let Some(settings) = self.config.trunks.get(trunk) else {
+            return Some("there is no such trunk".into());
+        };
+        let is_full = self.calls_on_trunk(trunk) >= settings.calls;
+        is_full.then(|| format!("its limit of {} calls is reached", settings.calls))
+    }
+
+    /// Tells the owner about a trunk.
+    pub(crate) fn tell_of_trunk(&mut self, place: usize, has_failed: bool, words: &str) {
+        let name = self.config.trunks.get(place).map(|trunk| trunk.name.clone());
+        let trunk = name.unwrap_or_else(|| place.to_string()).into();
+        self.events.push_back(Event::Trunk { place, trunk, has_failed, words: words.into() });
+    }
+
+    /// Calls through the next trunk that takes the call. Returns false if there is none.
+    pub(crate) fn call_next_trunk(&mut self, id: BridgeId, now: Instant) -> bool {
+        loop {
+            let Some(bridge) = self.bridges.get_mut(&id) else { return false };
+            bridge.on_trunk = None;
+            let Some(attempt) = bridge.attempt().cloned() else { return false };
+            let full = match attempt.is_emergency {
+                true => None,
+                false => self.fullness(attempt.trunk),
+            };
+            if let Some(full) = full {
+                self.skip_trunk(id, &attempt, false, &full);
+                continue;
+            }
+            let number = self.random_number();
+            let Some(bridge) = self.bridges.get_mut(&id) else { return false };
+            let local = bridge.flow.local.ip();
+            bridge.on_trunk = Some(OnTrunk { trunk: attempt.trunk, side: Side::Callee });
+            *bridge.leg(Side::Callee) = Leg::new(None, Origin::new(number, local));
+            bridge.early = None;
+            bridge.has_other_keys = false;
+            self.call_callee(id, now);
+            return true;
+        }
+    }
+
+    /// Goes on to the attempt after `attempt`, which has failed.
+    fn skip_trunk(&mut self, id: BridgeId, attempt: &Attempt, has_failed: bool, cause: &str) {
+        let Some(bridge) = self.bridges.get_mut(&id) else { return };
+        bridge.attempts_made += 1;
+        let next = bridge.attempt().and_then(|next| self.config.trunks.get(next.trunk));
+        let rest = match next {
+            Some(next) => format!("trunk {} is next", next.name),
+            None => "no other trunk is left".into(),
+        };
+        self.counters.trunk_failures += 1;
+        let words = format!("a call to {} failed: {cause}; {rest}", attempt.number);
+        self.tell_of_trunk(attempt.trunk, has_failed, &words);
+    }
+
+    /// Calls through the next trunk after the current one has ended the call unanswered, if that is
+    /// not final. Returns false if the call has failed.
+    pub(crate) fn fail_over(&mut self, id: BridgeId, end: &End, now: Instant) -> bool {
+        let Some(bridge) = self.bridges.get(&id) else { return false };
+        let (End::Failed(failure), Some(attempt)) = (end, bridge.attempt().cloned()) else {
+            return false;
+        };
+        // A response is what the trunk says about the callee. Without one it is silent.
+        let is_response = matches!(failure, Failure::Refused { .. });
+        if is_response && is_final(failure.status()) {
+            return false;
+        }
+        let has_failed = matches!(failure.status(), 408 | 503);
+        self.skip_trunk(id, &attempt, has_failed, &in_words(failure));
+        self.call_next_trunk(id, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempt(identity: Option<&str>) -> Attempt {
+        let mut route = b"<sip:p@192.0.2.1;transport=tcp;lr;to-trunk=1;number=%23+49".to_vec();
+        if let Some(identity) = identity {
+            (";identity=", identity).encode(&mut route);
+        }
+        route.push(b'>');
+        let attempts = attempts(&[route]);
+        assert_eq!((attempts[0].trunk, attempts[0].number.as_str()), (1, "#+49"));
+        attempts[0].clone()
+    }
+
+    fn text(bytes: Vec<u8>) -> String {
+        String::from_utf8(bytes).expect("text")
+    }
+
+    #[test]
+    fn the_caller_is_named_as_the_trunk_expects() {
+        let mut trunk = Trunk::new("a", "p.example");
+        let (numbered, plain) = (attempt(Some("+4930")), attempt(None));
+        let anonymous = "\"Anonymous\" <sip:anonymous@anonymous.invalid>";
+        assert_eq!(text(trunk.uri(&plain)), "sip:%23+49@p.example");
+        assert_eq!(text(trunk.from(&numbered, false)), "<sip:+4930@p.example>");
+        assert_eq!(text(trunk.from(&numbered, true)), anonymous);
+        assert_eq!(text(trunk.from(&plain, false)), anonymous);
+        assert_eq!(text(trunk.identity_lines(&numbered, false)), "");
+        assert_eq!(text(trunk.identity_lines(&numbered, true)), "Privacy: id\r\n");
+        trunk.is_trusted = true;
+        let asserted = "P-Asserted-Identity: <sip:+4930@p.example>\r\n";
+        assert_eq!(text(trunk.identity_lines(&numbered, false)), asserted);
+        let private = [asserted, "Privacy: id\r\n"].concat();
+        assert_eq!(text(trunk.identity_lines(&numbered, true)), private);
+        assert_eq!(text(trunk.identity_lines(&plain, false)), "");
+        trunk.is_trusted = false;
+        trunk.from = TrunkFrom::Account;
+        trunk.account =
+            Some(TrunkAccount { user: "acc".into(), username: String::new(), password: None });
+        assert_eq!(text(trunk.from(&numbered, true)), "<sip:acc@p.example>");
+        let preferred = "P-Preferred-Identity: <sip:+4930@p.example>\r\n";
+        assert_eq!(text(trunk.identity_lines(&numbered, false)), preferred);
+        assert_eq!(trunk.credentials().username, "acc");
+    }
+
+    #[test]
+    fn what_the_callee_says_is_final_and_what_the_trunk_says_is_not() {
+        for status in [404, 480, 484, 486, 487, 600, 603, 604, 606] {
+            assert!(is_final(status), "{status}");
+        }
+        for status in [302, 401, 403, 407, 408, 488, 500, 502, 503, 504] {
+            assert!(!is_final(status), "{status}");
+        }
+        assert_eq!([302, 401, 403, 503].map(status_for_caller), [480, 500, 500, 500]);
+    }
+
+    #[test]
+    fn a_caller_that_asks_for_privacy_is_private() {
+        for (value, expected) in
+            [("id", true), ("header;ID", true), ("user, none", true), ("none", false), ("", false)]
+        {
+            let invite = format!("INVITE sip:a@b SIP/2.0\r\nPrivacy: {value}\r\n\r\n");
+            let invite = Message::parse(invite.as_bytes()).expect("a message");
+            assert_eq!(is_private(&invite), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The numbers of the owner, as the proxy asks about them: the way of a call by the number that it
+//! is for.
+
+use crate::core::trunks::TrunkId;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// The party that calls a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller<'a> {
+    /// A user that has proved its name, `name@domain`.
+    User(&'a [u8]),
+    /// A call that came through a trunk.
+    Trunk(TrunkId),
+    /// Any other party.
+    Stranger,
+}
+
+/// The way of a call by its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dialed {
+    /// Not a number of the plan: the proxy goes on as without a plan.
+    Name,
+    /// A user or a group of this server, `name@domain`.
+    User(Vec<u8>),
+    /// Trunks, in order of preference.
+    Trunks(Vec<TrunkAttempt>),
+    /// The call is refused.
+    Refused(DialedRefusal),
+}
+
+/// The refusal of a call by its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DialedRefusal {
+    /// The status of the response, 400 to 699.
+    pub status: u16,
+    /// The rule in words: the reason phrase of the response, and the text of the log.
+    pub words: Box<str>,
+}
+
+/// An attempt to reach a number through a trunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrunkAttempt {
+    /// The trunk.
+    pub trunk: TrunkId,
+    /// The number as the trunk expects it: the user part of the request URI.
+    pub number: String,
+    /// The number of the caller. `None`: that of the trunk's account.
+    pub identity: Option<String>,
+    /// True for an emergency call, which no limit holds up.
+    pub is_emergency: bool,
+}
+
+/// The numbers of the owner. The methods must not call the server.
+pub trait Numbers: Send + Sync {
+    /// Returns the way of a call by `caller` to the user part `dialed` of a request URI in a domain
+    /// of this server, without escapes.
+    fn route(&self, dialed: &[u8], caller: Caller<'_>) -> Dialed;
+}
