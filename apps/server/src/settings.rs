@@ -95,7 +95,7 @@ impl Settings {
         sip_server::Config { domains, ..self.engine.clone() }
     }
 
-    /// The numbering plan of an office with these trunks, whose first domain is `domain`.
+    /// The numbering plan with the names of the trunks. `domain` is the first domain.
     ///
     /// # Errors
     /// [`Failure`] if the plan has errors, which the reader of the configuration finds, too.

@@ -34,7 +34,7 @@ fn failed(rig: &mut Rig) -> u16 {
 fn words(rig: &mut Rig) -> Vec<String> {
     let events = std::mem::take(&mut rig.owner.events);
     let words = events.into_iter().filter_map(|event| match event {
-        barebell_b2bua::Event::Trunk { trunk, words } => Some(format!("{trunk}: {words}")),
+        barebell_b2bua::Event::Trunk { trunk, words, .. } => Some(format!("{trunk}: {words}")),
         _ => None,
     });
     words.collect()

@@ -11,6 +11,7 @@ use crate::call_lines::Call;
 use crate::domains::sip_uri;
 use crate::log;
 use crate::trace::Tracer;
+use numbers::usage::UsageLimits;
 use parking_lot::Mutex;
 use relay::{CallReport, Calls, Refusals, Selection};
 use sip_server::config::{Config, Domain, Mode, State};
@@ -61,6 +62,11 @@ impl Running {
     /// Changes the limits of the B2BUA.
     pub(crate) fn limit_b2bua(&self, settings: B2buaSettings) {
         self.hub.b2bua.configure(settings);
+    }
+
+    /// Changes the limits of the use of trunks.
+    pub(crate) fn limit_use(&self, limits: UsageLimits) {
+        self.hub.b2bua.limit_use(limits);
     }
 
     /// The number of users in domains that are not served, by domain.

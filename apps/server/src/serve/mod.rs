@@ -17,6 +17,7 @@ mod scheduler;
 mod served;
 mod standing;
 mod total;
+mod trunk_use;
 mod welcome;
 mod workers;
 
@@ -211,6 +212,12 @@ fn open(
     let product = &settings.engine.server_name;
     let b2bua = Arc::new(SharedB2bua::new(settings.b2bua, product, &secret, standing));
     engine.set_joined_calls(Arc::<SharedB2bua>::clone(&b2bua));
+    b2bua.limit_use(settings.plan("")?.limits().clone());
+    let use_path = trunk_use::path(data);
+    let stored = trunk_use::read(&use_path);
+    if let Some(minutes) = stored.map_err(during(format!("cannot read {}", use_path.display())))? {
+        b2bua.restore_use(clock.now(), &minutes);
+    }
     let hub = Hub {
         engine,
         refused: RefusedCalls::new(),
@@ -436,6 +443,10 @@ fn reload(
     }
     desk.configure(config.clone());
     desk.limit_b2bua(settings.b2bua);
+    match settings.plan("") {
+        Ok(plan) => desk.limit_use(plan.limits().clone()),
+        Err(failure) => log::error("reload", || failure.to_string()),
+    }
     welcome::warn_of_users(&config.domains, &desk.unserved());
     log::info("reload", || "the configuration was read again".to_owned());
     let waiting = started.keys_for_restart(&settings);

@@ -9,6 +9,7 @@ mod media;
 mod ng;
 mod phone;
 mod proxies;
+mod route;
 mod site;
 mod tls;
 mod trace;
