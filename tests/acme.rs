@@ -21,6 +21,7 @@ fn server(pebble: &Pebble, domains: &[&str]) -> ServerProcess {
         arguments: &["--listen", &listen],
         configuration: &pebble.configuration(domains),
         users: &[],
+        domain: "",
     })
 }
 

@@ -115,6 +115,15 @@ impl Kamailio {
         })
     }
 
+    /// Starts Kamailio as a registrar: any user logs in with `password`.
+    ///
+    /// # Panics
+    /// Kamailio cannot be started.
+    #[must_use]
+    pub fn start_registrar(password: &str) -> Self {
+        Self::start_by(&|outside, _| registrar(outside, password))
+    }
+
     /// Starts Kamailio with the configuration for its two addresses.
     fn start_by(configuration: &dyn Fn(SocketAddr, SocketAddr) -> String) -> Self {
         let folder = Folder::new("kamailio");
@@ -223,6 +232,37 @@ onreply_route[ANSWER] {{
 }}
 failure_route[FAILURE] {{
     {relay}
+    exit;
+}}
+"#
+    )
+}
+
+/// The configuration of a registrar without calls.
+fn registrar(outside: SocketAddr, password: &str) -> String {
+    format!(
+        r#"#!KAMAILIO
+debug=1
+children=1
+disable_tcp=yes
+auto_aliases=no
+dns=no
+rev_dns=no
+listen=udp:{outside}
+loadmodule "tm.so"
+loadmodule "sl.so"
+loadmodule "pv.so"
+loadmodule "textops.so"
+loadmodule "siputils.so"
+loadmodule "auth.so"
+loadmodule "usrloc.so"
+loadmodule "registrar.so"
+modparam("usrloc", "db_mode", 0)
+request_route {{
+    if (is_method("OPTIONS")) {{ sl_send_reply("200", "OK"); exit; }}
+    if (!is_method("REGISTER")) {{ sl_send_reply("405", "Method Not Allowed"); exit; }}
+    if (!pv_www_authenticate("$td", "{password}", "0")) {{ www_challenge("$td", "0"); exit; }}
+    save("location");
     exit;
 }}
 "#

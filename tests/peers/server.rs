@@ -34,6 +34,8 @@ pub struct Options<'a> {
     pub configuration: &'a str,
     /// The users: names and passwords.
     pub users: &'a [(String, String)],
+    /// The domain; empty for [`DOMAIN`].
+    pub domain: &'a str,
 }
 
 /// A binding as printed by `barebell registrations --json`.
@@ -69,7 +71,8 @@ impl ServerProcess {
     pub fn start(options: &Options<'_>) -> Self {
         let binary = built("barebell", "BAREBELL_BIN");
         let (folder, port) = (Folder::new("server"), free_ports(3));
-        let mut arguments = vec!["serve".to_owned(), "--domain".to_owned(), DOMAIN.to_owned()];
+        let domain = if options.domain.is_empty() { DOMAIN } else { options.domain };
+        let mut arguments = vec!["serve".to_owned(), "--domain".to_owned(), domain.to_owned()];
         for (transport, port) in
             [("udp", port), ("tcp", port), ("tls", port + 1), ("wss", port + 2)]
         {
@@ -81,7 +84,7 @@ impl ServerProcess {
             arguments.extend(["--config".into(), file]);
         }
         arguments.extend(options.arguments.iter().map(|&argument| argument.to_owned()));
-        import(&binary, &folder, options.users);
+        import(&binary, &folder, domain, options.users);
         let process = serve(&binary, &folder, &arguments);
         let mut server = Self { process, binary, port, arguments, folder };
         server.wait_until_it_answers();
@@ -291,11 +294,11 @@ fn serve(binary: &Path, folder: &Folder, arguments: &[String]) -> Process {
     Process::start(BAREBELL, command, &folder.join(LOG))
 }
 
-fn import(binary: &Path, folder: &Folder, users: &[(String, String)]) {
+fn import(binary: &Path, folder: &Folder, domain: &str, users: &[(String, String)]) {
     let lines: String =
         users.iter().map(|(name, password)| format!("{name}:{password}\n")).collect();
     folder.write("users", &lines);
-    let mut command = command(binary, folder, &["user", "import", "--domain", DOMAIN]);
+    let mut command = command(binary, folder, &["user", "import", "--domain", domain]);
     command.arg(folder.join("users"));
     let _ = run(BAREBELL, command);
 }

@@ -66,7 +66,8 @@ impl TestServer {
         let users = USERS.map(|(name, _)| (name.to_owned(), PASSWORD.to_owned()));
         // Short registrations let tests observe refreshes.
         let configuration = format!("[registrar]\nmin_expires = \"5s\"\n{configuration}");
-        let options = Options { users: &users, configuration: &configuration, arguments };
+        let options =
+            Options { users: &users, configuration: &configuration, arguments, domain: "" };
         Self { server: ServerProcess::start(&options) }
     }
 

@@ -38,6 +38,8 @@ pub(crate) enum Command {
     /// Show the calls that are relayed or pass the B2BUA, with their quality, search those that
     /// have ended, or end one
     Calls(CallsFlags),
+    /// Show the trunks: the state and the last reason of each server and account
+    Trunks(ScreenFlags),
     /// Trace the SIP messages of calls: mark calls in advance, show a traced one as a ladder
     Trace(TraceFlags),
     /// Show the destination of a number by the numbering plan, and each step that leads to it,
@@ -283,7 +285,6 @@ pub(crate) struct TurnFlags {
 #[command(group = clap::ArgGroup::new("caller").required(true).args(["from", "trunk", "stranger"]))]
 pub(crate) struct RouteFlags {
     /// The number as it is dialed, or as the trunk names it
-    #[arg(allow_hyphen_values = true)]
     pub(crate) number: String,
     /// The calling user
     #[arg(long, value_name = "NAME[@DOMAIN]")]

@@ -33,6 +33,7 @@ mod times;
 mod trace;
 mod traces;
 mod trunks;
+mod trunks_command;
 mod turn;
 mod turn_command;
 mod users;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         Some(Command::Status(flags)) => screens::status(flags, &mut out),
         Some(Command::Registrations(flags)) => screens::registrations(flags, &mut out),
         Some(Command::Calls(flags)) => calls::run(flags, &mut out),
+        Some(Command::Trunks(flags)) => trunks_command::run(flags, &mut out),
         Some(Command::Trace(flags)) => traces::run(flags, &mut out),
         Some(Command::Route(flags)) => route_command::run(flags, &mut out),
         Some(Command::Turn(flags)) => turn_command::run(flags, &mut out),

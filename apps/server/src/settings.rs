@@ -95,7 +95,16 @@ impl Settings {
         sip_server::Config { domains, ..self.engine.clone() }
     }
 
-    /// The numbering plan with the names of the trunks. `domain` is the first domain.
+    /// Like [`Settings::plan`], or `None` if the configuration has neither numbers nor trunks.
+    ///
+    /// # Errors
+    /// Those of [`Settings::plan`].
+    pub(crate) fn plan_if_any(&self, domain: &str) -> Result<Option<Plan>, Failure> {
+        let is_any = !self.trunks.is_empty() || self.numbers != PlanConfig::default();
+        is_any.then(|| self.plan(domain)).transpose()
+    }
+
+    /// The numbering plan of an office with these trunks, whose first domain is `domain`.
     ///
     /// # Errors
     /// [`Failure`] if the plan has errors, which the reader of the configuration finds, too.

@@ -24,7 +24,7 @@ pub struct Config {
     /// The interval in which a leg that sends no request is checked by an OPTIONS within its
     /// dialog. A call with a leg that is gone ends. `None` disables it.
     pub probe: Option<Duration>,
-    /// The trunks, in the order of the numbers by which the proxy names them.
+    /// The trunks. The proxy names a trunk by its place among them.
     pub trunks: Vec<Trunk>,
 }
 

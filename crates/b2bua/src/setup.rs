@@ -376,9 +376,11 @@ impl B2bua {
             return;
         };
         let has_early_media = bridge.early.is_some();
+        // A trunk that has not taken the call has sent early media.
+        let is_of_others = bridge.attempts_made > 0 && !bridge.leg(Side::Caller).sent.is_empty();
         let earlier = core::mem::take(&mut bridge.leg(Side::Callee).received);
         // A caller with a settled session does not look at the one in the answer.
-        if has_early_media && !is_same(&earlier, &session) {
+        if is_of_others || (has_early_media && !is_same(&earlier, &session)) {
             bridge.due = Some(Side::Caller);
             self.due.insert(id);
         }

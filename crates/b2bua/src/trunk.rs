@@ -8,7 +8,7 @@ use crate::origin::Origin;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use sip::header::{NameAddr, tokens};
+use sip::header::NameAddr;
 use sip::uri::escape_user;
 use sip::{Encode, HeaderName, Instant, Message, Status, Uri};
 use sip_ua::{Account, End, Failure, Password};
@@ -76,6 +76,7 @@ impl Trunk {
         let user = self.account.as_ref().map_or("", |account| account.user.as_str());
         let mut account = Account::new(&self.address(user));
         account.registers = false;
+        account.any_realm = true;
         if let Some(of_trunk) = &self.account {
             account.username.clone_from(&of_trunk.username);
             if account.username.is_empty() {
@@ -192,8 +193,8 @@ pub(crate) fn from_trunk(routes: &[Vec<u8>]) -> Option<usize> {
 /// Returns true if the caller of `invite` asks that its number is not shown (RFC 3323, RFC 3325).
 pub(crate) fn is_private(invite: &Message<'_>) -> bool {
     let asks = [&b"id"[..], b"user", b"header", b"session", b"critical"];
-    let values = invite.values(HeaderName::Privacy).flat_map(tokens);
-    let mut values = values.flat_map(|value| value.split(|byte| *byte == b';'));
+    let values = invite.values(HeaderName::Privacy);
+    let mut values = values.flat_map(|value| value.split(|byte| matches!(byte, b';' | b',')));
     values.any(|value| asks.iter().any(|asked| value.trim_ascii().eq_ignore_ascii_case(asked)))
 }
 
@@ -227,8 +228,7 @@ fn in_words(failure: &Failure) -> String {
 }
 
 impl B2bua {
-    /// Sets the trunks, in the order of the numbers by which the proxy names them. Calls that stand
-    /// go on.
+    /// Replaces the trunks. The proxy names a trunk by its place among them. Calls that stand go on.
     pub fn set_trunks(&mut self, trunks: Vec<Trunk>) {
         self.agent.set_accounts(trunks.iter().map(Trunk::credentials).collect());
         self.config.trunks = trunks;
@@ -257,7 +257,7 @@ impl B2bua {
         self.events.push_back(Event::Trunk { place, trunk, has_failed, words: words.into() });
     }
 
-    /// Calls through the next trunk that takes the call. Returns false if there is none.
+    /// Calls through the next trunk that takes the call. Returns false without such a trunk.
     pub(crate) fn call_next_trunk(&mut self, id: BridgeId, now: Instant) -> bool {
         loop {
             let Some(bridge) = self.bridges.get_mut(&id) else { return false };
@@ -350,7 +350,7 @@ mod tests {
         let mut trunk = Trunk::new("a", "p.example");
         let (numbered, plain) = (attempt(Some("+4930")), attempt(None));
         let anonymous = "\"Anonymous\" <sip:anonymous@anonymous.invalid>";
-        assert_eq!(text(trunk.uri(&plain)), "sip:%23+49@p.example");
+        assert_eq!(text(trunk.uri(&plain)), "sip:#+49@p.example");
         assert_eq!(text(trunk.from(&numbered, false)), "<sip:+4930@p.example>");
         assert_eq!(text(trunk.from(&numbered, true)), anonymous);
         assert_eq!(text(trunk.from(&plain, false)), anonymous);

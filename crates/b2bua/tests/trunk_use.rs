@@ -129,12 +129,6 @@ fn counters_fall_however_a_call_ends() {
     rig.act_b2bua(|b2bua, now| b2bua.hang_up_all(now, "SIP;cause=503"));
     rig.finish();
     assert_eq!(used(&rig, &user()), (0, 1));
-    // A phone that is gone.
-    talk(&mut rig, "0456");
-    rig.silence(0);
-    rig.silence(1);
-    rig.pass(Duration::from_secs(3600));
-    assert_eq!(used(&rig, &user()).0, 0);
 }
 
 #[test]

@@ -292,13 +292,14 @@ impl Core {
         if matches!(status, 401 | 407) && is_answered {
             return match self.answer_challenge(id, response, now) {
                 Ok(()) => None,
-                Err(failure) => Some(RequestResult {
-                    owner,
-                    id,
-                    method: self.clients.method_of(id)?,
-                    flow: Some(flow),
-                    outcome: Err(failure),
-                }),
+                Err(failure) => {
+                    let method = self.clients.method_of(id)?;
+                    if action.ended {
+                        self.clients.remove(id);
+                    }
+                    let (flow, outcome) = (Some(flow), Err(failure));
+                    Some(RequestResult { owner, id, method, flow, outcome })
+                }
             };
         }
         if status == 503 && self.try_next(id, now) {

@@ -1,4 +1,4 @@
-//! A trunk whose first server does not answer: its account registers at the second one.
+//! The first server of a trunk does not answer: its account registers at the second one.
 
 use barebell_trunk::sip::locate::{Destination, Host};
 use barebell_trunk::sip::{Duration, Instant, Transport};

@@ -6,7 +6,7 @@ use sip::Duration;
 use sip::locate::Destination;
 use sip_ua::Password;
 
-/// The configuration of a trunk. A trunk whose configuration is unchanged keeps its state.
+/// The configuration of a trunk. A trunk with an unchanged configuration keeps its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrunkConfig {
     /// The name of the trunk, which no other one has.

@@ -13,7 +13,7 @@ use sip_ua::Location;
 const BASE_WAIT: Duration = Duration::from_secs(30);
 const LONGEST_WAIT: Duration = Duration::from_secs(1800);
 
-/// The transport and the address of a server, by which it is recognized.
+/// The transport and the address of a server: its identity.
 pub(crate) type Key = (Transport, SocketAddr);
 
 /// A server of a trunk.

@@ -17,7 +17,7 @@ const MAX_TRUNKS: usize = 256;
 /// The trunks of a server: registrations, OPTIONS and the target of each.
 pub struct Registry {
     trunks: Vec<Trunk>,
-    /// Removed trunks, whose registrations end.
+    /// Removed trunks: their registrations end.
     leaving: Vec<Trunk>,
     shared: Shared,
 }
@@ -39,8 +39,8 @@ impl Registry {
         Self { trunks: Vec::new(), leaving: Vec::new(), shared }
     }
 
-    /// Replaces the trunks by those of `configs`, of which the first 256 are used. A trunk with an
-    /// unchanged configuration keeps its state. The registrations of others end, before a trunk of
+    /// Replaces the trunks by those of `configs`, at most 256. A trunk with an unchanged
+    /// configuration keeps its state. The registrations of others end, before a trunk of
     /// the same name registers.
     pub fn configure(&mut self, now: Instant, configs: Vec<TrunkConfig>) {
         let mut before = core::mem::take(&mut self.trunks);
@@ -101,13 +101,21 @@ impl Registry {
         self.settle(now);
     }
 
-    /// Passes the answer to [`Event::Locate`]: the servers in the order of preference, or empty if
-    /// there are none.
+    /// Passes the answer to [`Event::Locate`]: the servers in the order of preference. Empty if the
+    /// look-up failed.
     pub fn located(&mut self, now: Instant, ticket: Ticket, locations: &[Location]) {
         for trunk in &mut self.trunks {
             if trunk.located(ticket, locations, &mut self.shared, now) {
                 break;
             }
+        }
+    }
+
+    /// Processes the end of the connection of `flow`: the accounts that are registered there register
+    /// again, since the provider can no longer use it.
+    pub fn closed(&mut self, now: Instant, flow: &Flow) {
+        for trunk in &mut self.trunks {
+            trunk.closed(flow, &mut self.shared, now);
         }
     }
 

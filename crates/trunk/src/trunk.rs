@@ -21,7 +21,7 @@ const LOCATE_EVERY: Duration = Duration::from_secs(60);
 /// The wait after a look-up without an answer, and after the failure of all servers.
 const LOCATE_AGAIN: Duration = Duration::from_secs(5);
 const LONGEST_LOCATE_WAIT: Duration = Duration::from_secs(320);
-/// The maximum wait after wrong credentials, of which at least half passes.
+/// The maximum wait after wrong credentials. The minimum is half of it.
 const REJECTED_WAIT: Duration = Duration::from_secs(3600);
 /// The time for the end of the registrations of a trunk that is removed.
 const LEAVE_TIME: Duration = Duration::from_secs(4);
@@ -83,7 +83,7 @@ pub(crate) struct Trunk {
     end: Option<Instant>,
 }
 
-/// The account of the agent in whose name OPTIONS are sent.
+/// The account of the agent for OPTIONS.
 const PROBING: AccountId = AccountId(0);
 
 impl Trunk {
@@ -275,6 +275,12 @@ impl Trunk {
         now: Instant,
     ) {
         self.agent.receive(now, flow, response);
+        self.drain(shared, now);
+    }
+
+    /// Processes the end of the connection of `flow`.
+    pub(crate) fn closed(&mut self, flow: &Flow, shared: &mut Shared, now: Instant) {
+        self.agent.closed(now, flow.transport, flow.remote);
         self.drain(shared, now);
     }
 

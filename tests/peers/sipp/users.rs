@@ -33,7 +33,7 @@ pub fn start_server(arguments: &[&str], configuration: &str) -> ServerProcess {
     let patient = format!("{configuration}[timers]\nt1 = \"{T1}ms\"\n");
     let configuration = if configuration.contains("[timers]") { configuration } else { &patient };
     let users: Vec<_> = (1..=USERS).map(|number| (user(number), password(number))).collect();
-    ServerProcess::start(&Options { arguments, configuration, users: &users })
+    ServerProcess::start(&Options { arguments, configuration, users: &users, domain: "" })
 }
 
 /// The domain of `server` as written by the user with this number: odd ones use its name, even ones

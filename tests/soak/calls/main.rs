@@ -143,7 +143,8 @@ fn main() {
     let configuration = format!(
         "[registrar]\nmin_expires = \"5s\"\n{TRUSTS_NOBODY}[calls]\nmode = \"b2bua\"\n[media]\n{media}"
     );
-    let options = Options { arguments: &[], configuration: &configuration, users: &users };
+    let options =
+        Options { arguments: &[], configuration: &configuration, users: &users, domain: "" };
     let server = ServerProcess::start(&options);
     let (before, started) = (at_rest(&server, &ports), Instant::now());
     println!("before the calls: {before:?}");

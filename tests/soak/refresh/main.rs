@@ -103,7 +103,8 @@ fn main() {
     let first = free_ports(PORTS);
     let media = format!("[media]\nports = \"{first}-{}\"\n", first + PORTS - 1);
     let configuration = format!("{TRUSTS_NOBODY}{calls}{media}");
-    let options = Options { arguments: &[], configuration: &configuration, users: &users };
+    let options =
+        Options { arguments: &[], configuration: &configuration, users: &users, domain: "" };
     let server = ServerProcess::start(&options);
     let standing: Vec<Call> = (0..CALLS.len()).map(|number| Call::begin(&server, number)).collect();
     let end = Instant::now() + time;

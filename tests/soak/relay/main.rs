@@ -170,7 +170,8 @@ fn main() {
     let media = format!("relay = \"all\"\nports = \"{}-{}\"\n", PORTS.start, PORTS.end - 1);
     // A busy machine is no overload here: the agents neither try again after 503 nor retransmit.
     let configuration = format!("{TRUSTS_NOBODY}max_wait = 0\n[media]\n{media}");
-    let options = Options { arguments: &[], configuration: &configuration, users: &users };
+    let options =
+        Options { arguments: &[], configuration: &configuration, users: &users, domain: "" };
     let server = ServerProcess::start(&options);
     let before = Resources::of(&server, &PORTS);
     println!("before the calls: {before:?}");

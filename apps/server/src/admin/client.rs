@@ -109,6 +109,7 @@ const fn patience(request: &Request) -> Duration {
         Request::Status
         | Request::Registrations
         | Request::Calls
+        | Request::Trunks
         | Request::MarkTrace { .. }
         | Request::TraceMarks
         | Request::Traces

@@ -1,5 +1,6 @@
 //! The interface of the administration to a server.
 
+use super::trunk::Trunk;
 use super::{Call, CallEnded, Condition, Drained, Registration};
 use crate::trace::Tracer;
 use sip_server::config::Domain;
@@ -31,6 +32,9 @@ pub(crate) trait Desk: Send + Sync {
 
     /// The calls that stand and are relayed or pass the B2BUA, the oldest first.
     fn calls(&self) -> Vec<Call>;
+
+    /// The trunks, in the order of the configuration.
+    fn trunks(&self) -> Vec<Trunk>;
 
     /// Ends such a call by a BYE to both ends.
     ///

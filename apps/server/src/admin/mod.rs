@@ -11,6 +11,7 @@ pub(crate) mod desk;
 pub(crate) mod server;
 pub(crate) mod sink;
 pub(crate) mod stopped;
+pub(crate) mod trunk;
 
 use crate::call_lines::{Call, Record as CallRecord};
 use crate::trace::Target;
@@ -30,6 +31,8 @@ pub(crate) enum Request {
     Registrations,
     /// A row for each call that stands and is relayed or passes the B2BUA, a [`Call`].
     Calls,
+    /// A row for each trunk, a [`Trunk`](trunk::Trunk).
+    Trunks,
     /// A row for each record of a call that has ended, the latest first, a [`CallRecord`].
     History {
         /// Restricts the answer to calls of this user: `user@domain`, or `user` in any domain.

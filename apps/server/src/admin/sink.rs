@@ -1,5 +1,6 @@
 //! The destination of an answer.
 
+use super::trunk::Trunk;
 use super::{Call, CallEnded, CallRecord, Condition, Drained, Registration};
 use super::{UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
 use crate::trace::{Mark, Traced, Traffic};
@@ -19,6 +20,7 @@ impl Row for CallRecord {}
 impl Row for Condition {}
 impl Row for Drained {}
 impl Row for Registration {}
+impl Row for Trunk {}
 impl Row for UserRow {}
 impl Row for UsersStored {}
 impl Row for UserRemoved {}

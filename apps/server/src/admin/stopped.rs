@@ -3,6 +3,7 @@
 use super::ask::Ask;
 use super::desk::Desk;
 use super::sink::{Row, Sink};
+use super::trunk::Trunk;
 use super::{Call, CallEnded, Condition, Drained, Registration, Request, StoppedStatus, commands};
 use crate::failure::Failure;
 use crate::trace::Tracer;
@@ -74,6 +75,10 @@ impl Desk for Stopped {
     }
 
     fn calls(&self) -> Vec<Call> {
+        Vec::new()
+    }
+
+    fn trunks(&self) -> Vec<Trunk> {
         Vec::new()
     }
 

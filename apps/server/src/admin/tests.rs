@@ -3,6 +3,7 @@ use super::client::Client;
 use super::desk::Desk;
 use super::server::Server;
 use super::stopped::Stopped;
+use super::trunk::Trunk;
 use super::*;
 use crate::failure::Failure;
 use crate::storage::tests::open;
@@ -68,6 +69,10 @@ impl Desk for Fake {
     }
 
     fn calls(&self) -> Vec<Call> {
+        Vec::new()
+    }
+
+    fn trunks(&self) -> Vec<Trunk> {
         Vec::new()
     }
 

@@ -452,7 +452,7 @@ fn trunks_have_a_name_a_host_and_accounts() {
     let account = "[[trunks.accounts]]\nuser = \"1\"\npassword = \"x\"\npassword_file = \"/x\"";
     refused(&of(account), "7:17: password and password_file are both set");
     refused(&format!("state = \"stateless\"\n{}", of("")), "3:8: trunks need mode = \"proxy\"");
-    let problems = parse(&of("srtp = 1\nidentity = \"x\"\nprefix = \"a\"")).unwrap_err();
+    let problems = parse(&of("trusted = 1\nidentity = \"x\"\nprefix = \"a\"")).unwrap_err();
     assert_eq!(problems.len(), 3, "all are found at once: {problems:?}");
 }
 

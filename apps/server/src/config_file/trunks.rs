@@ -5,7 +5,6 @@ use super::values;
 use crate::domains;
 use crate::trunks::{
     AccountPassword, CallerIdentity, MAX_ACCOUNTS, MAX_TRUNKS, Server, TrunkAccount, TrunkSettings,
-    TrunkSrtp,
 };
 use sip::Transport;
 use sip::locate::Host;
@@ -13,7 +12,7 @@ use sip_server::config::{Config, Mode, State};
 use std::path::PathBuf;
 use toml::de::DeValue;
 use trunk::Password;
-use values::{any_array_of, at_least, flag, networks, text, word};
+use values::{at_least, flag, networks, text, word};
 
 /// The longest name of a trunk, in bytes.
 const MAX_NAME: usize = 64;
@@ -80,8 +79,6 @@ fn read_trunk(section: &mut Section<'_, '_>) -> TrunkSettings {
     section.read_whole("sources", &mut trunk.sources, networks());
     section.read("probe_interval", &mut trunk.probe, values::check_interval);
     section.read_some("max_calls", &mut trunk.max_calls, at_least(1));
-    section.read_whole("codecs", &mut trunk.codecs, any_array_of(word(values::codec)));
-    section.read("srtp", &mut trunk.srtp, word(srtp));
     section.read("trusted", &mut trunk.is_trusted, flag);
     section.read("identity", &mut trunk.identity, word(identity));
     section.read("prefix", &mut trunk.prefix, word(digits));
@@ -154,15 +151,6 @@ fn user(text: &str) -> Result<String, String> {
     is_one.then(|| text.to_owned()).ok_or_else(|| {
         format!("\"{text}\" is no user; expected a number or a name such as \"4930123456\"")
     })
-}
-
-fn srtp(name: &str) -> Result<TrunkSrtp, String> {
-    match name {
-        "off" => Ok(TrunkSrtp::Off),
-        "offered" => Ok(TrunkSrtp::Offered),
-        "required" => Ok(TrunkSrtp::Required),
-        _ => Err(values::unknown(name, "off, offered, required")),
-    }
 }
 
 fn identity(name: &str) -> Result<CallerIdentity, String> {

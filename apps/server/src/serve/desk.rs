@@ -5,13 +5,15 @@ use super::local::{CarryOut, Engine, Local};
 use super::media::{Media, Ng, Relay};
 use super::records::Records;
 use crate::admin::desk::Desk;
+use crate::admin::trunk::Trunk;
 use crate::admin::{CallEnded, Condition, Drained, Registration, Status, StepTiming};
 use crate::b2bua::B2buaSettings;
 use crate::call_lines::Call;
 use crate::domains::sip_uri;
 use crate::log;
 use crate::trace::Tracer;
-use numbers::usage::UsageLimits;
+use crate::trunks::TrunkSettings;
+use numbers::Plan;
 use parking_lot::Mutex;
 use relay::{CallReport, Calls, Refusals, Selection};
 use sip_server::config::{Config, Domain, Mode, State};
@@ -22,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use store::{CallRecords, Error, Storage, User, Users};
+use trunk::TrunkConfig;
 
 /// The hub, the storage and the configuration.
 pub(crate) struct Running {
@@ -64,9 +67,18 @@ impl Running {
         self.hub.b2bua.configure(settings);
     }
 
-    /// Changes the limits of the use of trunks.
-    pub(crate) fn limit_use(&self, limits: UsageLimits) {
-        self.hub.b2bua.limit_use(limits);
+    /// Replaces the numbering plan and its limits of use. `domain` is the default one.
+    pub(crate) fn configure_numbers(&self, plan: Option<Plan>, domain: &str) {
+        if let Some(plan) = &plan {
+            self.hub.b2bua.limit_use(plan.limits().clone());
+        }
+        self.hub.numbers.replace(plan, domain);
+    }
+
+    /// Replaces the trunks by those of `settings`, with their configurations `configs`.
+    pub(crate) fn configure_trunks(&self, settings: &[TrunkSettings], configs: Vec<TrunkConfig>) {
+        let mut local = self.local.lock();
+        self.hub.configure_trunks(&mut local, settings, configs);
     }
 
     /// The number of users in domains that are not served, by domain.
@@ -256,6 +268,7 @@ impl Desk for Running {
                     ("unstored", self.hub.unstored.load(Ordering::Relaxed)),
                 ])
                 .map(|(name, count)| (name.to_owned(), count))
+                .chain(self.hub.trunks.counters().map(|(name, count)| (name.to_owned(), count)))
                 .chain(self.hub.b2bua.counters().map(|(name, count)| (name.to_owned(), count)))
                 .chain(self.hub.ng.iter().flat_map(|ng| ng.counters()))
                 .collect(),
@@ -309,6 +322,11 @@ impl Desk for Running {
                 Path::B2bua(call) => Call::of_b2bua(id, &call, now),
             })
             .collect()
+    }
+
+    fn trunks(&self) -> Vec<Trunk> {
+        let now = self.hub.clock.now();
+        self.hub.trunks.reports(now).iter().map(|report| Trunk::new(report, now)).collect()
     }
 
     fn end_call(&self, id: &str) -> Result<CallEnded, String> {

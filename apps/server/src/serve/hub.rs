@@ -2,30 +2,35 @@
 
 use super::b2bua::SharedB2bua;
 use super::connections::Connections;
-use super::local::{CarryOut, Engine, Failed, Local};
+use super::local::{CarryOut, Engine, Failed, Local, Waiter};
 use super::media::{Media, Ng, Relay};
+use super::numbers::SharedPlan;
 use super::records::Records;
 use super::refused::RefusedCalls;
 use super::total::Total;
+use super::trunk_calls;
+use super::trunks::{Asked, SharedTrunks};
 use crate::listen::Listen;
 use crate::log;
 use crate::trace::Tracer;
+use crate::trunks::TrunkSettings;
 use net::{Clock, Outgoing, Socket};
 use sip::header::CSeq;
 use sip::locate::Destination;
 use sip::{HeaderName, Instant, Message, Transport};
-use sip_server::{CallRecord, Event, Flow, Output, Payers, Ticket};
+use sip_server::{CallRecord, Event, Flow, Location, Output, Payers};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::Journal;
 use tokio::sync::mpsc;
+use trunk::TrunkConfig;
 
-/// A look-up of a destination, for the request that waits with the ticket.
+/// A look-up of a destination.
 pub(crate) struct Lookup {
     pub(crate) destination: Destination,
-    pub(crate) ticket: Ticket,
+    pub(crate) waiter: Waiter,
     pub(crate) payers: Payers,
 }
 
@@ -46,6 +51,8 @@ pub(crate) struct Hub {
     pub(crate) sockets: Vec<Vec<Socket>>,
     pub(crate) connections: Connections,
     pub(crate) b2bua: Arc<SharedB2bua>,
+    pub(crate) trunks: Arc<SharedTrunks>,
+    pub(crate) numbers: Arc<SharedPlan>,
     /// The ports of media, if there is a relay.
     pub(crate) media: Option<Media>,
     /// The relay of calls that the engine forwards, if they are relayed.
@@ -90,6 +97,8 @@ impl CarryOut for Hub {
             }
             let now = self.clock.now();
             if !local.internal.is_empty() {
+                let asked = self.trunks.exchange(now, local);
+                self.look_up(asked, local);
                 let digits = self.b2bua.exchange(now, local, &self.trace);
                 for asked in digits {
                     let is_played = self.plays(&asked, now);
@@ -101,11 +110,13 @@ impl CarryOut for Hub {
                     Failed::Send(flow, bytes) => {
                         local.worker.undeliverable(now, &flow, &bytes, &mut local.out);
                     }
-                    Failed::Locate(ticket) => {
-                        local.worker.located(now, ticket, &[], &mut local.out);
-                    }
-                    Failed::Connection(connection) => {
-                        local.worker.connection_ended(now, connection, &mut local.out);
+                    Failed::Locate(waiter) => self.located(now, local, waiter, &[]),
+                    Failed::Connection(flow) => {
+                        if let Some(connection) = flow.connection {
+                            local.worker.connection_ended(now, connection, &mut local.out);
+                        }
+                        let asked = self.trunks.closed(now, local, &flow);
+                        self.look_up(asked, local);
                     }
                 }
             }
@@ -126,19 +137,80 @@ impl Hub {
         let handshake = self.media.as_ref().and_then(|media| media.next_handshake(local.index));
         let left = handshake.map(|due| due.saturating_duration_since(std::time::Instant::now()));
         let handshake = left.map(|left| self.clock.now() + sip::Duration::from(left));
-        let timers =
-            [local.worker.next_timer(), self.b2bua.next_timer(), self.next_digit(), handshake];
+        let timers = [
+            local.worker.next_timer(),
+            self.b2bua.next_timer(),
+            self.trunks.next_timer(),
+            self.next_digit(),
+            handshake,
+        ];
         timers.into_iter().flatten().min()
     }
 
-    /// Runs the timers of the engine, of the B2BUA, of digits and of handshakes that are due at
-    /// `now`.
+    /// Runs the timers of the engine, of the B2BUA, of the trunks, of digits and of handshakes that
+    /// are due at `now`.
     pub(super) fn on_timer(&self, now: Instant, local: &mut Local) {
         local.worker.on_timer(now, &mut local.out);
         self.b2bua.on_timer(now, local);
+        let asked = self.trunks.on_timer(now, local);
+        self.look_up(asked, local);
         self.play_digits(now);
         if let Some(media) = &self.media {
             media.continue_handshakes(local.index, std::time::Instant::now());
+        }
+    }
+
+    /// Replaces the trunks by those of `settings`, with their configurations `configs`.
+    pub(super) fn configure_trunks(
+        &self,
+        local: &mut Local,
+        settings: &[TrunkSettings],
+        configs: Vec<TrunkConfig>,
+    ) {
+        self.b2bua.set_trunks(trunk_calls::trunks(settings, &configs));
+        let asked = self.trunks.configure(self.clock.now(), local, settings, configs);
+        self.look_up(asked, local);
+        self.carry_out(local);
+    }
+
+    /// Begins the look-ups `asked` of the trunk registry. Those that cannot begin have failed.
+    fn look_up(&self, asked: Vec<Asked>, local: &mut Local) {
+        for (ticket, destination) in asked {
+            let (waiter, payers) = (Waiter::Trunks(ticket), Payers::NONE);
+            self.begin(Lookup { destination, waiter, payers }, &mut local.failed);
+        }
+    }
+
+    fn begin(&self, lookup: Lookup, failed: &mut Vec<Failed>) {
+        if let Err(full) = self.lookups.try_send(lookup) {
+            self.dropped_lookups.fetch_add(1, Ordering::Relaxed);
+            log::warn("lookups", || "too many DNS look-ups are pending".to_owned());
+            failed.push(Failed::Locate(full.into_inner().waiter));
+        }
+    }
+
+    /// Passes the result of a look-up to `waiter`.
+    pub(super) fn located(
+        &self,
+        now: Instant,
+        local: &mut Local,
+        waiter: Waiter,
+        locations: &[Location],
+    ) {
+        match waiter {
+            Waiter::Engine(ticket) => {
+                local.worker.located(now, ticket, locations, &mut local.out);
+            }
+            Waiter::Trunks(ticket) => {
+                // Without a listener for the transport nothing can be sent.
+                let with_local = |it: &Location| {
+                    let Location { transport, remote, local } = *it;
+                    Some(trunk::Location { transport, remote, local: local? })
+                };
+                let locations: Vec<_> = locations.iter().filter_map(with_local).collect();
+                let asked = self.trunks.located(now, local, ticket, &locations);
+                self.look_up(asked, local);
+            }
         }
     }
 
@@ -200,12 +272,8 @@ impl Hub {
         for event in out.events.drain(..) {
             match event {
                 Event::Locate { destination, ticket, payers } => {
-                    let lookup = Lookup { destination, ticket, payers };
-                    if let Err(full) = self.lookups.try_send(lookup) {
-                        self.dropped_lookups.fetch_add(1, Ordering::Relaxed);
-                        log::warn("lookups", || "too many DNS look-ups are pending".to_owned());
-                        failed.push(Failed::Locate(full.into_inner().ticket));
-                    }
+                    let waiter = Waiter::Engine(ticket);
+                    self.begin(Lookup { destination, waiter, payers }, failed);
                 }
                 Event::Notice(notice) => log::warn(notice.kind(), || notice.to_string()),
                 Event::CallEnded(record) if is_recorded_otherwise(&record, declined) => {}

@@ -3,7 +3,7 @@
 use net::Outbox;
 use parking_lot::RawMutex;
 use sip::Endpoint;
-use sip_server::{CallRecord, Connection, Flow, Output, Ticket, Worker};
+use sip_server::{CallRecord, Flow, Output, Ticket, Worker};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,12 +36,20 @@ pub(super) struct Local {
 /// A message on an internal flow.
 pub(super) type Internal = (Flow, Vec<u8>);
 
-/// A failed operation of the engine.
+/// The receiver of the result of a look-up.
+pub(crate) enum Waiter {
+    /// The engine, for the request that waits with the ticket.
+    Engine(Ticket),
+    /// The trunk registry.
+    Trunks(trunk::Ticket),
+}
+
+/// A failed operation of the engine, or of a user agent beside it.
 pub(super) enum Failed {
     Send(Flow, Vec<u8>),
-    Locate(Ticket),
-    /// The connection has ended.
-    Connection(Connection),
+    Locate(Waiter),
+    /// The connection of this flow has ended.
+    Connection(Flow),
 }
 
 /// Executes the output of the engine.

@@ -4,14 +4,14 @@ mod silence;
 mod turns;
 
 use super::hub::{Hub, Lookup, MAX_LOOKUPS};
-use super::local::{CarryOut, Local};
+use super::local::{CarryOut, Local, Waiter};
 use super::workers::{TICK, tick_after};
 use crate::log;
 use net::Dns;
 use silence::Silence;
 use sip::Instant;
 use sip::locate::{Destination, Host};
-use sip_server::{Location, Ticket};
+use sip_server::Location;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -37,7 +37,7 @@ pub(crate) struct Lookups {
     local: RefCell<Local>,
     /// The waiting look-ups. The number of those under way is limited, as each has sockets of its
     /// own.
-    turns: RefCell<Turns<(Destination, Ticket)>>,
+    turns: RefCell<Turns<(Destination, Waiter)>>,
     silence: RefCell<Silence>,
     /// Notified when a timer may have been set.
     timers: Notify,
@@ -60,14 +60,14 @@ impl Lookups {
     /// Runs until the queue ends. Must be called on a `LocalSet`.
     pub(crate) async fn run(self: Rc<Self>, mut queue: mpsc::Receiver<Lookup>) {
         spawn_local(Rc::clone(&self).run_timers());
-        while let Some(Lookup { destination, ticket, payers }) = queue.recv().await {
-            let pushed = self.turns.borrow_mut().push(payers, (destination, ticket));
-            if let Err((_, ticket)) = pushed {
+        while let Some(Lookup { destination, waiter, payers }) = queue.recv().await {
+            let pushed = self.turns.borrow_mut().push(payers, (destination, waiter));
+            if let Err((_, waiter)) = pushed {
                 self.hub.dropped_lookups.fetch_add(1, Ordering::Relaxed);
                 log::warn("lookups", || {
                     "too many DNS look-ups of one source or user are pending".into()
                 });
-                self.located(ticket, &[]);
+                self.located(waiter, &[]);
             }
             self.begin();
         }
@@ -77,7 +77,7 @@ impl Lookups {
     fn begin(self: &Rc<Self>) {
         loop {
             let next = self.turns.borrow_mut().next();
-            let Some((payers, (destination, ticket))) = next else { return };
+            let Some((payers, (destination, waiter))) = next else { return };
             let name = match &destination.host {
                 Host::Name(name) => name.clone(),
                 Host::Ip(address) => address.to_string(),
@@ -85,7 +85,7 @@ impl Lookups {
             if !self.silence.borrow_mut().may_ask(&name, Clock::now()) {
                 self.hub.silent_lookups.fetch_add(1, Ordering::Relaxed);
                 self.turns.borrow_mut().end(payers);
-                self.located(ticket, &[]);
+                self.located(waiter, &[]);
                 continue;
             }
             let lookups = Rc::clone(self);
@@ -99,7 +99,7 @@ impl Lookups {
                     lookups.silence.borrow_mut().note(&name, was_silent, now);
                 }
                 lookups.turns.borrow_mut().end(payers);
-                lookups.located(ticket, &targets);
+                lookups.located(waiter, &targets);
                 lookups.begin();
             });
         }
@@ -113,7 +113,7 @@ impl Lookups {
         self.timers.notify_one();
     }
 
-    fn located(&self, ticket: Ticket, targets: &[sip::locate::Target]) {
+    fn located(&self, waiter: Waiter, targets: &[sip::locate::Target]) {
         let locations: Vec<Location> = targets
             .iter()
             .map(|target| {
@@ -123,7 +123,7 @@ impl Lookups {
             })
             .collect();
         self.with_engine(|local, now| {
-            local.worker.located(now, ticket, &locations, &mut local.out);
+            self.hub.located(now, local, waiter, &locations);
         });
     }
 

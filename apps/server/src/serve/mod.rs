@@ -10,6 +10,7 @@ mod load;
 mod local;
 mod lookups;
 mod media;
+mod numbers;
 mod records;
 mod refused;
 mod renewal;
@@ -17,7 +18,9 @@ mod scheduler;
 mod served;
 mod standing;
 mod total;
+mod trunk_calls;
 mod trunk_use;
+mod trunks;
 mod welcome;
 mod workers;
 
@@ -29,6 +32,7 @@ use crate::log;
 use crate::served_domains::remember_domains;
 use crate::settings::Settings;
 use crate::trace::Tracer;
+use crate::trunks::registry_configs;
 use ::b2bua::Transmit;
 use ::relay::Calls;
 use b2bua::SharedB2bua;
@@ -41,6 +45,7 @@ use local::{CarryOut, Engine, Local};
 use lookups::Lookups;
 use media::{Media, Ng, NgThread, Relay};
 use net::{Clock, Dns};
+use numbers::SharedPlan;
 use records::{History, Records};
 use refused::RefusedCalls;
 use renewal::Renewal;
@@ -58,6 +63,7 @@ use store::Storage;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use total::Total;
+use trunks::SharedTrunks;
 use workers::Workers;
 
 /// The time to wait for unanswered calls at shutdown.
@@ -100,6 +106,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let bound = bind(&settings.listens(), workers)?;
     let listens = bound.listens.clone();
     let config = engine_config(&settings, &listens, &*storage)?;
+    let trunks = registry_configs(&settings.trunks)?;
+    let plan = settings.plan_if_any(domain_of(&config))?;
     remember_domains(&*storage, &config.domains)?;
     let engine = load(&*storage, &config, settings.registrations)?;
     let tls = settings.open_tls(&data, None)?;
@@ -135,6 +143,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     }
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let looking_up = tokio::task::spawn_local(lookups.start(&hub, dns(&config)));
+        desk.configure_numbers(plan, domain_of(&config));
+        desk.configure_trunks(&settings.trunks, trunks);
         let ending = tokio::task::spawn_local(end_lost_calls(Arc::clone(&hub), lost));
         let started = settings.clone();
         let renewal = Renewal::new(data, tls, settings);
@@ -144,6 +154,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         log::info("stop", || "stopping: no new calls are accepted".to_owned());
         drain(&hub.engine).await;
         end_calls(&hub).await;
+        end_registrations(&hub).await;
         drop(ng_thread);
         drop(threads);
         looking_up.abort();
@@ -206,22 +217,28 @@ fn open(
     let history = settings.media.history();
     let history = history.map(|keep| History { storage: Arc::clone(storage), keep });
     let records = records.map(|path| Records::open(&path, size, history)).transpose()?;
-    let mut secret = [0; 32];
+    let (mut secret, mut seed) = ([0; 32], [0; 32]);
+    getrandom::fill(&mut seed).map_err(during("cannot choose a secret"))?;
     getrandom::fill(&mut secret).map_err(during("cannot choose a secret"))?;
     let (standing, lost) = StandingCalls::open(data)?;
     let product = &settings.engine.server_name;
     let b2bua = Arc::new(SharedB2bua::new(settings.b2bua, product, &secret, standing));
     engine.set_joined_calls(Arc::<SharedB2bua>::clone(&b2bua));
-    b2bua.limit_use(settings.plan("")?.limits().clone());
     let use_path = trunk_use::path(data);
     let stored = trunk_use::read(&use_path);
     if let Some(minutes) = stored.map_err(during(format!("cannot read {}", use_path.display())))? {
         b2bua.restore_use(clock.now(), &minutes);
     }
+    let trunks = Arc::new(SharedTrunks::new(product, &storage.secret()?, &seed));
+    engine.set_trunks(Arc::<SharedTrunks>::clone(&trunks));
+    let numbers = Arc::new(SharedPlan::new(Arc::<SharedTrunks>::clone(&trunks)));
+    engine.set_numbers(Arc::<SharedPlan>::clone(&numbers));
     let hub = Hub {
         engine,
         refused: RefusedCalls::new(),
         b2bua,
+        trunks,
+        numbers,
         clock,
         journal,
         sockets,
@@ -239,6 +256,11 @@ fn open(
         total: Total::default(),
     };
     Ok((Arc::new(hub), Asked { queue, most: shares.lookups }, lost))
+}
+
+/// The default domain.
+fn domain_of(config: &Config) -> &str {
+    config.domains.first().map_or("", |domain| domain.name.as_str())
 }
 
 /// The configuration of the engine.
@@ -362,6 +384,17 @@ async fn end_calls(hub: &Hub) {
     wait_for_responses(&hub.engine, END_TIME).await;
 }
 
+/// Ends the registrations at trunks, and waits until these have responded, at most [`END_TIME`].
+async fn end_registrations(hub: &Hub) {
+    let mut local = Local::new(0, &hub.engine);
+    hub.trunks.end(hub.clock.now(), &mut local);
+    hub.carry_out(&mut local);
+    let deadline = tokio::time::Instant::now() + END_TIME;
+    while hub.trunks.is_ending() && tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Sends the requests `byes`, which end the calls of a server that was killed, at once and when the
 /// phones have had time to connect again.
 async fn end_lost_calls(hub: Arc<Hub>, byes: Vec<Transmit>) {
@@ -435,6 +468,18 @@ fn reload(
             return;
         }
     };
+    match settings.plan_if_any(domain_of(&config)) {
+        Ok(plan) => desk.configure_numbers(plan, domain_of(&config)),
+        Err(failure) => {
+            log::error("reload", || format!("the numbers are kept as they were: {failure}"));
+        }
+    }
+    match registry_configs(&settings.trunks) {
+        Ok(configs) => desk.configure_trunks(&settings.trunks, configs),
+        Err(failure) => {
+            log::error("reload", || format!("the trunks are kept as they were: {failure}"));
+        }
+    }
     if let Err(failure) = remember_domains(storage, &config.domains) {
         log::error("reload", || failure.to_string());
     }
@@ -443,10 +488,6 @@ fn reload(
     }
     desk.configure(config.clone());
     desk.limit_b2bua(settings.b2bua);
-    match settings.plan("") {
-        Ok(plan) => desk.limit_use(plan.limits().clone()),
-        Err(failure) => log::error("reload", || failure.to_string()),
-    }
     welcome::warn_of_users(&config.domains, &desk.unserved());
     log::info("reload", || "the configuration was read again".to_owned());
     let waiting = started.keys_for_restart(&settings);

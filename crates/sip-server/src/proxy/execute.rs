@@ -13,6 +13,7 @@ use super::route::Preprocessed;
 use super::stateless;
 use super::tables::Tables;
 use super::target::{Target, Targets};
+use super::trunk_flow::is_of_trunk;
 use super::via_branch::{Said, loop_hash};
 use crate::core::event::Env;
 use crate::core::incoming::{
@@ -151,6 +152,7 @@ fn forward<R: RawMutex>(
     }
     let payers = match trust {
         _ if let Some(pass) = found.pass => pass.payers,
+        _ if is_of_trunk(flow) => tables.transactions.payers(None, None),
         Trust::Trusted => tables.transactions.payers(None, None),
         Trust::Stranger => {
             let account = match route.authorization {

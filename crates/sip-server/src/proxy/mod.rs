@@ -31,6 +31,7 @@ mod tables;
 mod target;
 mod token;
 mod transactions;
+mod trunk_flow;
 mod via_branch;
 mod way_back;
 
@@ -75,7 +76,10 @@ fn route<R: RawMutex>(
     found: &Preprocessed<'_>,
     env: &mut Env<'_>,
 ) {
-    let decision = decide(shared, tables, incoming, found, env);
+    let decision = match trunk_flow::is_of_trunk(&incoming.flow) {
+        true => trunk_flow::decide(incoming, found, env),
+        false => decide(shared, tables, incoming, found, env),
+    };
     execute(tables, incoming, found, decision, env);
 }
 

@@ -30,5 +30,6 @@ mod tel;
 mod token;
 mod torture;
 mod transports;
+mod trunk_flow;
 mod trunks;
 mod unreached;

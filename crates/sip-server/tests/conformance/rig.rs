@@ -5,7 +5,8 @@ use barebell_sip_server::config::{Domain, Listener, Network};
 use barebell_sip_server::journal_record::Record;
 use barebell_sip_server::relay::{CallReport, Calls};
 use barebell_sip_server::{
-    Config, Connection, Event, Flow, JoinedCalls, Location, Output, Payers, Server, Ticket, Worker,
+    Config, Connection, Event, Flow, JoinedCalls, Location, Output, Payers, Server, Ticket, Trunks,
+    Worker,
 };
 use parking_lot::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, DigestInput, Ha1Set};
@@ -121,6 +122,12 @@ impl Rig {
 
     /// Takes a worker with the properties of the server that were set since.
     pub(crate) fn renew_worker(&mut self) {
+        self.worker = self.server.worker();
+    }
+
+    /// Sets the trunks of the owner.
+    pub(crate) fn set_trunks(&mut self, trunks: Arc<dyn Trunks>) {
+        self.server.set_trunks(trunks);
         self.worker = self.server.worker();
     }
 

@@ -386,7 +386,7 @@ impl Connections {
         table.uncount(stream.counted_for());
         drop(table);
         self.set_of(connection).remove(&stream.socket);
-        failed.push(Failed::Connection(connection));
+        failed.push(Failed::Connection(Flow { connection: Some(connection), ..stream.flow() }));
         // Only after the removal: until then another thread could find the connection, and now it
         // opens another one.
         let (was_open, undelivered) = stream.close();

@@ -3,6 +3,7 @@
 use super::super::fork::Fork;
 use super::super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::super::search::Search;
+use super::super::trunk_flow::{UNDELIVERED, is_of_trunk};
 use super::super::via_branch::Answer;
 use super::Context;
 use crate::core::event::Env;
@@ -49,6 +50,7 @@ impl Context {
     }
 
     fn answer_best(&mut self, env: &mut Env<'_>) {
+        let is_of_trunk = is_of_trunk(self.back.flow());
         let Some(search) = &mut self.search else { return };
         let best = search.best.as_ref().map(|(_, bytes)| &bytes[..]);
         search.failing.answered(self.is_cancelled, best);
@@ -67,8 +69,8 @@ impl Context {
                 let asks = env.settings.config.authentication.required;
                 let changed = match status {
                     // That server is overloaded, not this one (RFC 3261 section 16.7 step 6). The
-                    // B2BUA is a part of this one.
-                    503 if !search.is_full && !search.plan.is_to_trunk => {
+                    // B2BUA and the user agent of a trunk know them apart.
+                    503 if !search.is_full && !is_of_trunk && !search.plan.is_to_trunk => {
                         Some(Status::SERVER_INTERNAL_ERROR.into())
                     }
                     401 | 407 if search.was_stripped && challenges.is_empty() => Some(NO_CHALLENGE),
@@ -83,6 +85,7 @@ impl Context {
                 let status = changed.map_or(status, |line: StatusLine<'_>| line.status.code());
                 self.back.pass(self.handle, status, &changes, None, &answer, env);
             }
+            Some((503, _)) if is_of_trunk => self.respond(UNDELIVERED, env),
             // The B2BUA tries another trunk.
             Some((503, _)) if search.plan.is_to_trunk => {
                 self.respond(Status::SERVICE_UNAVAILABLE, env);

@@ -1,0 +1,62 @@
+//! The requests of the user agents that register at trunks and probe them. Such a request comes on
+//! an internal flow to `Endpoint::Trunk`, with the addresses of a server of the trunk, and goes to
+//! that server and nowhere else, whatever its request URI names.
+
+use super::authorization::Authorization;
+use super::decide::{Decision, RequestRoute};
+use super::refusal::Refusal;
+use super::route::Preprocessed;
+use super::target::{Target, Targets};
+use super::token::Identity;
+use crate::core::event::Env;
+use crate::core::flow::Flow;
+use crate::core::incoming::Incoming;
+use crate::core::next_hop::NextHop;
+use alloc::vec::Vec;
+use sip::{Endpoint, Method, Status};
+use smallvec::SmallVec;
+
+/// The status for the user agent of a trunk if its request could not be delivered (RFC 5626 section
+/// 11.5). It differs from the responses of a trunk.
+pub(super) const UNDELIVERED: Status = Status(430);
+
+/// True if `flow` leads to the user agent of a trunk in this process. An engine without the feature
+/// `office` has none.
+pub(super) const fn is_of_trunk(flow: &Flow) -> bool {
+    cfg!(feature = "office") && matches!(flow.endpoint(), Some(Endpoint::Trunk(_)))
+}
+
+/// Decides on a request of the user agent of a trunk: a REGISTER or OPTIONS is forwarded.
+pub(super) fn decide(
+    incoming: &Incoming<'_, '_>,
+    found: &Preprocessed<'_>,
+    env: &Env<'_>,
+) -> Decision {
+    let Incoming { head, flow, .. } = incoming;
+    if env.trunks().is_none() || !matches!(head.method, Method::Register | Method::Options) {
+        return Decision::Refuse(Refusal::Status(Status::FORBIDDEN.into()).into());
+    }
+    let server = Flow { transport: flow.outer_transport(), connection: None, ..*flow };
+    let mut targets = Targets::new();
+    targets.push(Target {
+        uri: SmallVec::from_slice(found.uri_bytes),
+        path: Vec::new(),
+        next_hop: NextHop::Flow(server),
+        q: 1000,
+        flow_bound: false,
+        origin: env.settings.scope_of(&server),
+        is_registered: false,
+        keying: None,
+        takes_digits: false,
+        detour: None,
+        flows: None,
+    });
+    Decision::Forward(RequestRoute {
+        authorization: Authorization::Unproved,
+        targets,
+        answerer: Identity::NONE,
+        routes: found.routes(),
+        may_join: false,
+        named: None,
+    })
+}
