@@ -111,8 +111,8 @@ impl Registry {
         }
     }
 
-    /// Processes the end of the connection of `flow`: the accounts that are registered there register
-    /// again, since the provider can no longer use it.
+    /// Processes the end of the connection of `flow`: the accounts that are registered on it
+    /// register again, since the provider can no longer use it.
     pub fn closed(&mut self, now: Instant, flow: &Flow) {
         for trunk in &mut self.trunks {
             trunk.closed(flow, &mut self.shared, now);

@@ -18,6 +18,12 @@ impl TrunkId {
     }
 }
 
+/// True if `flow` leads to the user agent of a trunk in this process. An engine without the feature
+/// `office` has none.
+pub(crate) const fn is_of_trunk(flow: &Flow) -> bool {
+    cfg!(feature = "office") && matches!(flow.endpoint(), Some(Endpoint::Trunk(_)))
+}
+
 /// The place to which all requests to a trunk go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrunkTarget {

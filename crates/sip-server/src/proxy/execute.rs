@@ -13,7 +13,6 @@ use super::route::Preprocessed;
 use super::stateless;
 use super::tables::Tables;
 use super::target::{Target, Targets};
-use super::trunk_flow::is_of_trunk;
 use super::via_branch::{Said, loop_hash};
 use crate::core::event::Env;
 use crate::core::incoming::{
@@ -25,6 +24,7 @@ use crate::core::numbers::DialedRefusal;
 use crate::core::payers::Payers;
 use crate::core::settings::Trust;
 use crate::core::source::Evidence;
+use crate::core::trunks::is_of_trunk;
 use alloc::string::String;
 use alloc::vec::Vec;
 use lock_api::RawMutex;

@@ -33,6 +33,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) max_breadth: Option<u32>,
     /// The new body. `None` leaves it unchanged.
     pub(crate) body: Option<&'a [u8]>,
+    /// True if credentials for the realms of the server are forwarded, too.
+    pub(crate) keeps_credentials: bool,
 }
 
 /// The handling of the header fields that name the sender of a request or change how the phone
@@ -195,7 +197,9 @@ impl Changes<'_> {
     /// True if the credentials are for this server. If this server does not authenticate, they are
     /// for an element behind it.
     fn is_for_us(&self, credentials: &[u8]) -> bool {
-        self.settings.config.authentication.required && self.settings.has_own_realm(credentials)
+        !self.keeps_credentials
+            && self.settings.config.authentication.required
+            && self.settings.has_own_realm(credentials)
     }
 }
 
@@ -367,6 +371,7 @@ mod tests {
             sender_fields: &SenderFields::Kept,
             max_breadth: Some(30),
             body: None,
+            keeps_credentials: false,
         };
         let mut out = Vec::new();
         changes.write(&Message::parse(INVITE).unwrap(), Some(70), &mut out);

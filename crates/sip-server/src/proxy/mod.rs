@@ -45,6 +45,7 @@ use crate::core::incoming::{Incoming, answer};
 use crate::core::output::Location;
 use crate::core::shared::Shared;
 use crate::core::ticket::{Ticket, Waiting};
+use crate::core::trunks::is_of_trunk;
 use core::net::SocketAddr;
 use decide::decide;
 use execute::execute;
@@ -76,7 +77,7 @@ fn route<R: RawMutex>(
     found: &Preprocessed<'_>,
     env: &mut Env<'_>,
 ) {
-    let decision = match trunk_flow::is_of_trunk(&incoming.flow) {
+    let decision = match is_of_trunk(&incoming.flow) {
         true => trunk_flow::decide(incoming, found, env),
         false => decide(shared, tables, incoming, found, env),
     };

@@ -12,6 +12,7 @@ use super::via_branch::ViaBranch;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::payers::Payers;
+use crate::core::trunks::is_of_trunk;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -54,6 +55,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// True if the request is of a user agent in this process, with the credentials of a trunk: its
+    /// realms may be those of this server.
+    pub(super) const fn has_credentials_of_trunk(&self) -> bool {
+        self.is_to_trunk || is_of_trunk(&self.arrived_on)
+    }
+
     /// True if the sender is an authenticated user, or at an address of a trusted network.
     pub(crate) fn is_proven(&self, env: &Env<'_>) -> bool {
         self.payers.user.is_some() || env.settings.is_trusted(&self.arrived_on)
@@ -103,6 +110,7 @@ pub(crate) fn write_request(
             sender_fields: &plan.sender_fields,
             max_breadth: Some(breadth),
             body: body.as_deref(),
+            keeps_credentials: plan.has_credentials_of_trunk(),
         };
         changes.write(request, plan.max_forwards, bytes);
     });

@@ -13,18 +13,8 @@ use crate::core::flow::Flow;
 use crate::core::incoming::Incoming;
 use crate::core::next_hop::NextHop;
 use alloc::vec::Vec;
-use sip::{Endpoint, Method, Status};
+use sip::{Method, Status};
 use smallvec::SmallVec;
-
-/// The status for the user agent of a trunk if its request could not be delivered (RFC 5626 section
-/// 11.5). It differs from the responses of a trunk.
-pub(super) const UNDELIVERED: Status = Status(430);
-
-/// True if `flow` leads to the user agent of a trunk in this process. An engine without the feature
-/// `office` has none.
-pub(super) const fn is_of_trunk(flow: &Flow) -> bool {
-    cfg!(feature = "office") && matches!(flow.endpoint(), Some(Endpoint::Trunk(_)))
-}
 
 /// Decides on a request of the user agent of a trunk: a REGISTER or OPTIONS is forwarded.
 pub(super) fn decide(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 const PROVIDER: &str = "198.51.100.77:5070";
 
-/// A trunk without a target, whose user agent registers.
+/// A trunk without a target, with a user agent that registers.
 struct Registering;
 
 impl Trunks for Registering {
@@ -27,10 +27,10 @@ fn rig() -> Rig {
 }
 
 fn register() -> Draft {
-    // The request URI is that of this server, whose users are not touched.
+    // The request URI is that of this server. Its users are not touched.
     Draft::new("REGISTER", "sip:example.com")
         .and("Contact", "<sip:0123@203.0.113.1:5060>")
-        .and("Authorization", "Digest username=\"a\", realm=\"elsewhere\", nonce=\"1\"")
+        .and("Authorization", "Digest username=\"a\", realm=\"example.com\", nonce=\"1\"")
 }
 
 #[test]
@@ -43,15 +43,18 @@ fn a_register_goes_to_the_server_of_its_flow_and_its_response_comes_back() {
         assert_eq!(sent.flow, outer);
         assert_eq!(sent.request_uri(), "sip:example.com");
         assert_eq!(sent.values(HeaderName::Via).len(), 2);
-        assert!(sent.value(HeaderName::Authorization).contains("elsewhere"));
+        assert!(
+            sent.value(HeaderName::Authorization).contains("example.com"),
+            "the realm of ours, too"
+        );
         assert!(!sent.message().has(HeaderName::RecordRoute));
         for (status, expected) in [(401, 401), (403, 403), (503, 503), (200, 200)] {
             let sent = rig.send(&flow, &draft.clone().next()).forwarded().clone();
-            let challenge = "WWW-Authenticate: Digest realm=\"provider\",nonce=\"2\"\r\n";
+            let challenge = "WWW-Authenticate: Digest realm=\"example.com\",nonce=\"2\"\r\n";
             let back = rig.receive(&outer, &sent.answer(status, "t", challenge));
             let back = back.response();
             assert_eq!((back.status(), back.flow), (expected, flow));
-            assert!(back.value(HeaderName::WwwAuthenticate).contains("provider"), "{back:?}");
+            assert!(back.value(HeaderName::WwwAuthenticate).contains("example.com"), "{back:?}");
         }
         assert_eq!(rig.server.bindings(), 0);
     }

@@ -3,12 +3,16 @@
 use super::super::fork::Fork;
 use super::super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::super::search::Search;
-use super::super::trunk_flow::{UNDELIVERED, is_of_trunk};
 use super::super::via_branch::Answer;
 use super::Context;
 use crate::core::event::Env;
+use crate::core::trunks::is_of_trunk;
 use sip::transaction::TransactionKind;
 use sip::{Message, Status, StatusLine};
+
+/// The response to an undelivered request of the user agent of a trunk (RFC 5626 section 11.5). It
+/// differs from the responses of a trunk.
+const UNDELIVERED: Status = Status(430);
 
 impl Context {
     /// Opens no further branch, and cancels all open branches except `index` with the Reason lines

@@ -177,7 +177,9 @@ impl Context {
                 search.forget_refusal();
             }
             search.is_full |= was_joined && status == 503;
-            search.remember(status, answer.message, env.settings.distrusts(&from.there));
+            let distrusts = env.settings.distrusts(&from.there);
+            let distrusts = distrusts.filter(|_| !search.plan.has_credentials_of_trunk());
+            search.remember(status, answer.message, distrusts);
         }
         if status >= 600 {
             self.close_others(Some(index), &reason_line(Status(status)), env);
