@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use numbers::usage::{BadSnapshot, Call, Exceeded, Permit, UsageLimits, Use};
 use sip::{Duration, Instant};
 
-/// The interval in which begun minutes are counted and stored, and calls without minutes end.
+/// The interval of the look at the use: minutes are counted and stored, and calls over a limit end.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The Reason of the end of a call that has used up the minutes of the day.
