@@ -349,7 +349,6 @@ pub(crate) struct TurnFlags {
 #[command(group = clap::ArgGroup::new("caller").required(true).args(["from", "trunk", "stranger"]))]
 pub(crate) struct RouteFlags {
     /// The number as it is dialed, or as the trunk names it
-    #[arg(allow_hyphen_values = true)]
     pub(crate) number: String,
     /// The calling user
     #[arg(long, value_name = "NAME[@DOMAIN]")]

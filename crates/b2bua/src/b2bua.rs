@@ -8,6 +8,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::Hasher;
 use hashbrown::{HashMap, HashSet};
+use numbers::usage::{Usage, UsageLimits};
 use sip::header::NameAddr;
 use sip::{Flow, HeaderName, Instant, Message, Source};
 use sip_ua::{Agent, CallId, Event, Reliable, RequestId, Transmit};
@@ -66,6 +67,10 @@ pub struct B2bua {
     pub(crate) counters: Counters,
     /// Numbers of bridges.
     pub(crate) numbers: u64,
+    /// The use of the trunks, with its limits.
+    pub(crate) usage: Usage,
+    /// The time at which the use is looked at next.
+    pub(crate) watch_at: Option<Instant>,
     key: SipHasher13,
 }
 
@@ -108,6 +113,8 @@ impl B2bua {
             due: HashSet::default(),
             counters: Counters::default(),
             numbers: 0,
+            usage: Usage::new(UsageLimits::default(), 0, 0),
+            watch_at: None,
             key,
         };
         b2bua.set_trunks(trunks);
@@ -134,13 +141,14 @@ impl B2bua {
     /// Returns the time of the next call to [`B2bua::on_timer`].
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
-        self.agent.next_timer()
+        [self.agent.next_timer(), self.watch_at].into_iter().flatten().min()
     }
 
     /// Processes the timers that are due at `now`.
     pub fn on_timer(&mut self, now: Instant) {
         self.agent.on_timer(now);
         self.process(now);
+        self.watch_use(now);
     }
 
     /// Returns the number of calls, each of two legs.

@@ -5,6 +5,7 @@ use crate::origin::Origin;
 use crate::report::CallReport;
 use crate::trunk::Attempt;
 use alloc::vec::Vec;
+use numbers::usage::Permit;
 use sip::{Flow, Source};
 use sip_ua::{CallId, Envelope};
 
@@ -124,6 +125,10 @@ pub(crate) struct Bridge {
     pub(crate) on_trunk: Option<OnTrunk>,
     /// The number of trunks that have not taken the call.
     pub(crate) attempts_made: usize,
+    /// The permission for the trunk of the call, which is counted as long as it exists.
+    pub(crate) permit: Option<Permit>,
+    /// True if a limit of use has refused a trunk.
+    pub(crate) is_over_limit: bool,
 }
 
 impl Bridge {
@@ -148,6 +153,8 @@ impl Bridge {
             refused: None,
             on_trunk: None,
             attempts_made: 0,
+            permit: None,
+            is_over_limit: false,
         }
     }
 

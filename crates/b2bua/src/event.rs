@@ -40,6 +40,17 @@ pub enum Event {
         /// The reason and the consequence in words, for the log.
         words: Box<str>,
     },
+    /// The minutes of trunks have changed: the owner stores them, and passes them to
+    /// [`B2bua::restore_use`](crate::B2bua::restore_use) after its next start.
+    Use {
+        /// The minutes of the day, as text.
+        minutes: Box<str>,
+    },
+    /// A limit of the use of trunks is reached, or nearly so.
+    Alarm {
+        /// The account and its use in words, for the log.
+        words: Box<str>,
+    },
     /// An answered call has ended: the requests are no longer needed.
     Ended {
         /// Its number.

@@ -29,6 +29,7 @@ mod report;
 mod session;
 mod setup;
 mod trunk;
+mod trunk_use;
 
 pub use b2bua::{B2bua, Counters};
 pub use config::Config;

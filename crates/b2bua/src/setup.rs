@@ -142,6 +142,17 @@ impl B2bua {
             let _ = self.agent.decline_with(now, call, status, RETRY_AFTER);
             return;
         }
+        let permit = match from_trunk.map(|trunk| self.permit_from(trunk, now)).transpose() {
+            Ok(permit) => permit,
+            Err(exceeded) => {
+                self.counters.over_trunk += 1;
+                let words = format!("a call from it is refused: {exceeded}");
+                self.tell_of_trunk(from_trunk.unwrap_or_default(), false, &words);
+                let status = Status::TEMPORARILY_UNAVAILABLE.code();
+                let _ = self.agent.decline_with(now, call, status, RETRY_AFTER);
+                return;
+            }
+        };
         let is_to_trunk = !invitation.attempts.is_empty();
         let value = |name| message.as_ref().and_then(|message| message.value(name));
         let call_id = value(HeaderName::CallId).unwrap_or_default().to_vec();
@@ -165,6 +176,7 @@ impl B2bua {
         };
         let mut bridge = Bridge::new([caller, callee], flow, invitation, report);
         bridge.on_trunk = from_trunk.map(|trunk| OnTrunk { trunk, side: Side::Caller });
+        bridge.permit = permit;
         // The proxy knows that the callee has refused the keys of the caller.
         bridge.has_other_keys = bridge.invitation.as_ref().is_some_and(Invitation::has_other_keys);
         self.bridges.insert(id, bridge);
@@ -174,8 +186,12 @@ impl B2bua {
         if !is_to_trunk {
             self.call_callee(id, now);
         } else if !self.call_next_trunk(id, now) {
-            let status = Status::SERVER_INTERNAL_ERROR.code();
-            let _ = self.agent.decline_with(now, call, status, b"");
+            let is_over_limit = self.bridges.get(&id).is_some_and(|bridge| bridge.is_over_limit);
+            let status = match is_over_limit {
+                true => Status::FORBIDDEN,
+                false => Status::SERVER_INTERNAL_ERROR,
+            };
+            let _ = self.agent.decline_with(now, call, status.code(), b"");
         }
     }
 
@@ -340,6 +356,11 @@ impl B2bua {
         let Some(caller) = bridge.call(Side::Caller) else { return };
         self.counters.answered += 1;
         bridge.report.answered = Some(now);
+        if let Some(permit) = &bridge.permit {
+            permit.answered(now.as_secs());
+            // The minute that has begun is stored at once.
+            self.watch_at = Some(now);
+        }
         let (lines, envelope) = passed_response(&self.received, self.config.body);
         let invitation = bridge.invitation.take();
         let is_offered = invitation.is_some_and(|invitation| invitation.offer.is_some());

@@ -149,6 +149,10 @@ pub(crate) struct Attempt {
     number: String,
     identity: Option<String>,
     pub(crate) is_emergency: bool,
+    /// The user that the call counts for in limits of use.
+    pub(crate) payer: Option<String>,
+    /// The class of the number, for the limits of use.
+    pub(crate) class: Option<String>,
     /// The value of Route, which has the pass of the proxy for it.
     pub(crate) route: Vec<u8>,
 }
@@ -167,6 +171,8 @@ impl Attempt {
             number: text("number")?,
             identity: text("identity"),
             is_emergency: uri.params.has("emergency"),
+            payer: text("payer"),
+            class: text("class"),
             route: route.to_vec(),
         })
     }
@@ -255,7 +261,7 @@ impl B2bua {
     pub(crate) fn call_next_trunk(&mut self, id: BridgeId, now: Instant) -> bool {
         loop {
             let Some(bridge) = self.bridges.get_mut(&id) else { return false };
-            bridge.on_trunk = None;
+            (bridge.on_trunk, bridge.permit) = (None, None);
             let Some(attempt) = bridge.attempt().cloned() else { return false };
             let full = match attempt.is_emergency {
                 true => None,
@@ -265,8 +271,19 @@ impl B2bua {
                 self.skip_trunk(id, &attempt, false, &full);
                 continue;
             }
+            let permit = match self.permit(&attempt, now) {
+                Ok(permit) => permit,
+                Err(exceeded) => {
+                    if let Some(bridge) = self.bridges.get_mut(&id) {
+                        bridge.is_over_limit = true;
+                    }
+                    self.skip_trunk(id, &attempt, false, &exceeded.to_string());
+                    continue;
+                }
+            };
             let number = self.random_number();
             let Some(bridge) = self.bridges.get_mut(&id) else { return false };
+            bridge.permit = Some(permit);
             let local = bridge.flow.local.ip();
             bridge.on_trunk = Some(OnTrunk { trunk: attempt.trunk, side: Side::Callee });
             *bridge.leg(Side::Callee) = Leg::new(None, Origin::new(number, local));

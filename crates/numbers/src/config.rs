@@ -200,7 +200,7 @@ pub enum ServiceKind {
     Music,
 }
 
-/// The value in which an error is.
+/// The place of an error: a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// [`Dialing::country`].
@@ -233,7 +233,7 @@ pub enum Place {
     Limit(usize),
 }
 
-/// The part of a rule in which an error is.
+/// The place of an error in a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// The name.

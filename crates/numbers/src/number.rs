@@ -44,7 +44,7 @@ pub enum Form {
     Global(String),
     /// Digits, `*` and `#` without a meaning outside of the office.
     Bare(String),
-    /// A number with the prefix of an E.164 number that is none.
+    /// A number that begins as an E.164 number does, and is not one.
     Invalid(String),
 }
 

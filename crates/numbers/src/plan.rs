@@ -84,6 +84,13 @@ impl Default for Plan {
     }
 }
 
+/// The user that calls through a trunk.
+#[derive(Clone, Copy)]
+struct Payer<'q> {
+    user: &'q str,
+    rights: ClassSet,
+}
+
 /// The steps of a decision.
 type Steps = Vec<Step>;
 
@@ -143,7 +150,7 @@ impl Plan {
         self.emergency.iter().find(is_it).map(String::as_str)
     }
 
-    /// The rules for dialing of incoming calls, whose numbers have no digits for an outside line.
+    /// The rules for the numbers of incoming calls: without digits for an outside line.
     pub(crate) fn incoming_dialing(&self) -> Dialing {
         Dialing { outside: String::new(), local: Vec::new(), ..self.dialing.clone() }
     }
@@ -181,7 +188,10 @@ impl Plan {
         say(steps, format!("{}: {key} is its longest prefix with a rule", rule.name));
         match &rule.target {
             Target::Trunks(uses) => match user {
-                Some(user) => self.through(query, user, rights, &number, rule, uses, steps),
+                Some(user) => {
+                    let payer = Payer { user, rights };
+                    self.through(query, payer, &number, rule, uses, steps)
+                }
                 None => refused(&rule.name, 403, "a stranger does not call through trunks"),
             },
             _ if user.is_none() => self.of_outsider(rule, &number, false, steps),
@@ -217,12 +227,10 @@ impl Plan {
     }
 
     /// A call through the trunks of a rule.
-    #[allow(clippy::too_many_arguments)]
     fn through(
         &self,
         query: &Query<'_>,
-        user: &str,
-        rights: ClassSet,
+        Payer { user, rights }: Payer<'_>,
         number: &str,
         rule: &Rule,
         uses: &[Use],

@@ -318,8 +318,8 @@ impl Usage {
         }
     }
 
-    /// Counts the minutes that have begun up to `now`. To be called at least once a minute: calls
-    /// whose permits are overdrawn then are to be ended.
+    /// Counts the minutes that have begun up to `now`. To be called at least once a minute. The
+    /// calls of permits that are overdrawn then are to be ended.
     pub fn tick(&mut self, now: u64) {
         self.at(now);
         self.open.retain(|seat| {

@@ -38,9 +38,19 @@ pub fn run() -> Result<(), &'static str> {
     media::agree().ok_or("zrtp")?;
     control::answer().ok_or("ng")?;
     users().ok_or("users")?;
+    route().ok_or("numbers")?;
     media::call().ok_or("media")?;
     sound::speak().ok_or("codec")?;
     sound::offer().ok_or("negotiation")
+}
+
+/// Routes an emergency call.
+fn route() -> Option<()> {
+    let trunks = [alloc::string::String::from("isp")].into();
+    let plan = numbers::Plan::new(&numbers::PlanConfig { trunks, ..Default::default() }).ok()?;
+    let caller = numbers::Caller::User("alice@a.com");
+    let query = numbers::Query { dialed: b"112", caller, unavailable: &|_| false };
+    matches!(plan.route(&query).outcome, numbers::Outcome::Trunks(_)).then_some(())
 }
 
 /// Reads a file of users.

@@ -7,6 +7,7 @@ use crate::b2bua::B2buaSettings;
 use crate::log;
 use crate::trace::Tracer;
 use b2bua::{B2bua, CallReport, Counters, Event, InfoDigit, RequestId, Transmit, Trunk};
+use numbers::usage::UsageLimits;
 use parking_lot::Mutex;
 use sip::{Endpoint, HeaderName, Instant, Message};
 use sip_server::{JoinedCalls, Output};
@@ -160,6 +161,9 @@ impl SharedB2bua {
                     Event::Trunk { trunk, words, .. } => {
                         log::warn("trunk", || format!("trunk {trunk}: {words}"));
                     }
+                    Event::Alarm { words } => {
+                        log::warn("limits", || format!("use of trunks: {words}"));
+                    }
                     event => self.standing.push(event),
                 }
             }
@@ -191,6 +195,18 @@ impl SharedB2bua {
     /// Changes the trunks. Calls that stand go on.
     pub(super) fn set_trunks(&self, trunks: Vec<Trunk>) {
         self.b2bua.lock().set_trunks(trunks);
+    }
+
+    /// Changes the limits of the use of trunks. Use and calls remain.
+    pub(super) fn limit_use(&self, limits: UsageLimits) {
+        self.b2bua.lock().set_use_limits(limits);
+    }
+
+    /// Adds the stored `minutes` of the day. Damaged lines are logged.
+    pub(super) fn restore_use(&self, now: Instant, minutes: &str) {
+        if let Err(error) = self.b2bua.lock().restore_use(now, minutes) {
+            log::warn("limits", || error.to_string());
+        }
     }
 
     /// The number of calls.

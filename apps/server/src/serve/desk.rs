@@ -77,8 +77,11 @@ impl Running {
         self.hub.b2bua.configure(settings);
     }
 
-    /// Replaces the numbering plan, for the domains and services of `config`.
+    /// Replaces the numbering plan and its limits of use, for the domains and services of `config`.
     pub(crate) fn configure_numbers(&self, plan: Option<Plan>, config: &Config) {
+        if let Some(plan) = &plan {
+            self.hub.b2bua.limit_use(plan.limits().clone());
+        }
         self.hub.numbers.replace(plan, config);
     }
 

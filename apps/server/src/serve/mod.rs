@@ -26,6 +26,7 @@ mod served;
 mod standing;
 mod total;
 mod trunk_calls;
+mod trunk_use;
 mod trunks;
 mod welcome;
 mod workers;
@@ -287,6 +288,11 @@ fn open(
     let product = &settings.engine.server_name;
     let b2bua = Arc::new(SharedB2bua::new(settings.b2bua, product, &secret, standing));
     engine.set_joined_calls(Arc::<SharedB2bua>::clone(&b2bua));
+    let use_path = trunk_use::path(data);
+    let stored = trunk_use::read(&use_path);
+    if let Some(minutes) = stored.map_err(during(format!("cannot read {}", use_path.display())))? {
+        b2bua.restore_use(clock.now(), &minutes);
+    }
     let trunks = Arc::new(SharedTrunks::new(product, &storage.secret()?, &seed));
     engine.set_trunks(Arc::<SharedTrunks>::clone(&trunks));
     let numbers = Arc::new(SharedPlan::new(Arc::<SharedTrunks>::clone(&trunks)));

@@ -91,13 +91,17 @@ impl Numbers for SharedPlan {
         };
         let unavailable = |trunk: numbers::TrunkId| self.trunks.target(TrunkId(trunk.0)).is_none();
         let query = Query { dialed, caller, unavailable: &unavailable };
-        let text = String::from_utf8_lossy(dialed);
-        let is_emergency = plan.emergency_number(&text).is_some();
-        let attempt = |Attempt { trunk, number, identity, .. }| TrunkAttempt {
+        let payer = match caller {
+            numbers::Caller::User(user) => Some(user.to_owned()),
+            numbers::Caller::Trunk(_) | numbers::Caller::Stranger => None,
+        };
+        let attempt = |Attempt { trunk, number, identity, class }| TrunkAttempt {
             trunk: TrunkId(trunk.0),
             number,
             identity,
-            is_emergency,
+            is_emergency: class == numbers::ClassId::EMERGENCY,
+            payer: payer.clone(),
+            class: Some(plan.class_name(class).to_owned()),
         };
         match plan.route(&query).outcome {
             Outcome::Name => Dialed::Name,
@@ -178,6 +182,10 @@ mod tests {
         let [attempt] = &attempts[..] else { panic!("{attempts:?}") };
         assert_eq!((attempt.trunk, attempt.number.as_str()), (TrunkId(0), "+49301"));
         assert!(!attempt.is_emergency);
+        assert_eq!(attempt.payer.as_deref(), Some("alice@office.test"));
+        assert_eq!(attempt.class.as_deref(), Some("national"));
+        let Dialed::Trunks(attempts) = shared.route(b"1-1-2", alice) else { panic!("no trunk") };
+        assert!(attempts.iter().all(|attempt| attempt.is_emergency));
         assert_eq!(shared.route(b"20", alice), Dialed::User(b"bob@office.test".to_vec()));
         for (dialed, caller, expected) in [
             (&b"21"[..], alice, 501),

@@ -1,6 +1,7 @@
 //! The file of the B2BUA's answered calls. If the server is killed, its next start ends them at
-//! both ends. A thread of its own writes it.
+//! both ends. A thread of its own writes it, and the file of the use of trunks.
 
+use super::trunk_use;
 use crate::failure::Failure;
 use crate::log;
 use b2bua::{Event, Transmit};
@@ -91,7 +92,9 @@ impl StandingCalls {
         let file = begin(&path).map_err(cannot)?;
         let (queue, waiting) = sync_channel(MAX_WAITING);
         let thread = std::thread::Builder::new().name("standing".to_owned());
-        let mut written = Written { path, file, length: 0, standing: BTreeMap::new(), size: 0 };
+        let standing = BTreeMap::new();
+        let use_path = trunk_use::path(data);
+        let mut written = Written { path, file, length: 0, standing, size: 0, use_path };
         let thread = thread.spawn(move || written.write_all(&waiting))?;
         Ok((Self { queue, thread: Mutex::new(Some(thread)) }, lost))
     }
@@ -143,12 +146,21 @@ struct Written {
     /// The lines of the calls that stand, and their bytes.
     standing: BTreeMap<u64, Vec<u8>>,
     size: usize,
+    /// The file of the use of trunks.
+    use_path: PathBuf,
 }
 
 impl Written {
     fn write_all(&mut self, waiting: &Receiver<Option<Event>>) {
         while let Ok(Some(event)) = waiting.recv() {
-            if let Err(error) = self.write(&event) {
+            if let Event::Use { minutes } = &event {
+                if let Err(error) = trunk_use::write(&self.use_path, minutes) {
+                    let path = self.use_path.display();
+                    log::error("limits", || {
+                        format!("the use of trunks cannot be written to {path}: {error}")
+                    });
+                }
+            } else if let Err(error) = self.write(&event) {
                 log::error("b2bua", || {
                     format!(
                         "an answered call cannot be written to {}: {error}",

@@ -35,6 +35,8 @@ impl Numbers for Office {
             number: String::from_utf8_lossy(number).into_owned(),
             identity: Some("+4930123".into()),
             is_emergency,
+            payer: Some("p0@a.com".into()),
+            class: Some("national".into()),
         };
         let all = |number: &[u8], is_emergency| {
             Dialed::Trunks((0..self.trunks).map(|it| attempt(it, number, is_emergency)).collect())

@@ -50,6 +50,10 @@ pub struct TrunkAttempt {
     pub identity: Option<String>,
     /// True for an emergency call, which no limit holds up.
     pub is_emergency: bool,
+    /// The user that the call counts for in limits of use, `name@domain`.
+    pub payer: Option<String>,
+    /// The name of the class of the number, for the limits of use.
+    pub class: Option<String>,
 }
 
 /// The numbers of the owner. The methods must not call the server.

@@ -150,9 +150,15 @@ fn path_to<'t>(
         let pass = Pass { trunk: Some(OnTrunk::To(attempt.trunk)), ..pass };
         let number = attempt.number.as_bytes();
         let mut more = [b";number=", &*escape_param(number)].concat();
-        if let Some(identity) = &attempt.identity {
-            more.extend_from_slice(b";identity=");
-            more.extend_from_slice(&escape_param(identity.as_bytes()));
+        for (name, value) in [
+            (&b";identity="[..], &attempt.identity),
+            (b";payer=", &attempt.payer),
+            (b";class=", &attempt.class),
+        ] {
+            if let Some(value) = value {
+                more.extend_from_slice(name);
+                more.extend_from_slice(&escape_param(value.as_bytes()));
+            }
         }
         if attempt.is_emergency {
             more.extend_from_slice(b";emergency");

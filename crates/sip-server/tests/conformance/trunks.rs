@@ -57,6 +57,8 @@ impl Numbers for Plan {
             number: number.into(),
             identity: Some("+4930123".into()),
             is_emergency: false,
+            payer: Some("a@b".into()),
+            class: None,
         };
         match (dialed, caller) {
             (b"20", Caller::User(_) | Caller::Stranger) | (b"+4930123", Caller::Trunk(_)) => {
@@ -110,8 +112,8 @@ fn a_number_of_a_trunk_leads_to_the_target_of_the_trunk_and_back() {
     assert_eq!(first.request_uri(), "sip:030456@example.com");
     let routes = first.values(HeaderName::Route);
     let [dead, live] = &routes[..] else { panic!("{routes:?}") };
-    assert!(dead.contains(";to-trunk=1;number=30456;identity=+4930123>"), "{dead}");
-    assert!(live.contains(";to-trunk=0;number=+4930456;identity=+4930123>"), "{live}");
+    assert!(dead.contains(";to-trunk=1;number=30456;identity=+4930123;payer=a%40b>"), "{dead}");
+    assert!(live.contains(";to-trunk=0;number=+4930456;identity=+4930123;payer=a%40b>"), "{live}");
     // Without a target the next trunk is tried.
     let (uri, from) = ("sip:30456@dead.example", "sip:+4930123@dead.example");
     let refused = rig.send(&first.flow, &to_trunk(&first, dead, uri, from));

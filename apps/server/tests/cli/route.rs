@@ -1,0 +1,49 @@
+//! The command `route`.
+
+use crate::site::{Site, show, stdout};
+
+/// The example of docs/configuration.md.
+fn office() -> String {
+    let reference = include_str!("../../../../docs/configuration.md");
+    let blocks = reference.split("```toml\n").map(|block| block.split("```").next().unwrap());
+    let mut examples = blocks.filter(|block| block.contains("[[numbers.rules]]"));
+    format!("domains = [\"example.com\"]\n{}", examples.next().unwrap())
+}
+
+#[test]
+fn route_shows_each_step_and_fails_for_a_refused_call() {
+    let site = Site::new();
+    let config = show(&site.file("office.toml", &office()));
+    let route = |words: &str| format!("route {words} --config {config}");
+    let shown = site.good(&route("089123456 --from 12 --trunk-down isp"));
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines[0], "12@example.com calls 089123456");
+    assert_eq!(lines[2], "  2. 089123456 is the E.164 number +4989123456");
+    assert_eq!(lines[5], "  5. trunk isp is down");
+    let last = "trunk backup: 004989123456, class national, number of the caller +4930123412";
+    assert_eq!(lines.last(), Some(&last));
+    let documented = include_str!("../../../../docs/running.md");
+    assert!(documented.contains(&shown), "the example of the page is\n{shown}");
+
+    let refused = site.command(&route("0900123 --from 12")).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let expected = "refused by outside with 403: 12@example.com has no right to call numbers of \
+                    class premium\n";
+    assert!(stdout(&refused).ends_with(expected), "{}", stdout(&refused));
+    let emergency = site.good(&route("112 --from lobby --trunk-down isp --trunk-down backup"));
+    assert!(emergency.contains("112 is an emergency number"), "{emergency}");
+    assert!(emergency.contains("trunk backup: 112, class emergency"), "{emergency}");
+
+    for (words, outcome) in [
+        ("+4930123450 --trunk isp", "\"outcome\":\"group\",\"group\":\"sales\""),
+        ("s --trunk backup", "\"outcome\":\"user\",\"user\":\"boss\""),
+        ("*812 --from 12", "\"outcome\":\"service\",\"service\":\"pickup\",\"argument\":\"12\""),
+        ("bob --stranger", "\"outcome\":\"name\""),
+        ("089123456 --from 12", "\"outcome\":\"trunks\",\"attempts\":[{\"trunk\":\"isp\","),
+    ] {
+        let json = site.good(&route(&format!("{words} --json")));
+        assert!(json.contains(outcome) && json.contains("\"steps\":[\""), "{words}: {json}");
+    }
+    let error = site.bad(&route("1 --trunk isq"));
+    assert_eq!(error, "error: the trunk `isq` is unknown; the configuration has: isp, backup\n");
+}

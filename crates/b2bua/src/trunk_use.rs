@@ -1,0 +1,93 @@
+//! The limits of the use of trunks: calls at once and minutes a day, of each user, trunk and class.
+
+use crate::b2bua::{B2bua, BridgeId};
+use crate::event::Event;
+use crate::trunk::Attempt;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use numbers::usage::{BadSnapshot, Call, Exceeded, Permit, UsageLimits, Use};
+use sip::{Duration, Instant};
+
+/// The interval of the look at the use: minutes are counted and stored, and calls over a limit end.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The Reason of the end of a call that has used up the minutes of the day.
+const NO_MINUTES: &str = "SIP;cause=403;text=\"No Minutes Left Today\"";
+
+impl B2bua {
+    /// Changes the limits of the use of trunks. Use and calls remain.
+    pub fn set_use_limits(&mut self, limits: UsageLimits) {
+        self.usage.set_limits(limits);
+    }
+
+    /// Adds the minutes of [`Event::Use`], if they are of the day of `now`, which counts from the
+    /// Unix epoch (UTC). To be called before the first call.
+    ///
+    /// # Errors
+    /// [`BadSnapshot`] if lines are damaged. The other ones are added.
+    pub fn restore_use(&mut self, now: Instant, minutes: &str) -> Result<(), BadSnapshot> {
+        self.usage.at(now.as_secs());
+        self.usage.restore(minutes)
+    }
+
+    /// Returns the use of each account with calls or minutes.
+    pub fn uses(&self) -> impl Iterator<Item = Use> + '_ {
+        self.usage.uses()
+    }
+
+    /// Permits and counts a call to a trunk.
+    pub(crate) fn permit(&mut self, attempt: &Attempt, now: Instant) -> Result<Permit, Exceeded> {
+        let trunk = self.config.trunks.get(attempt.trunk).map_or("", |trunk| trunk.name.as_str());
+        let call = Call {
+            user: attempt.payer.as_deref(),
+            trunk,
+            class: attempt.class.as_deref(),
+            is_emergency: attempt.is_emergency,
+        };
+        let permit = self.usage.begin(now.as_secs(), &call);
+        self.tell_alarms();
+        permit
+    }
+
+    /// Permits and counts a call from a trunk.
+    pub(crate) fn permit_from(&mut self, trunk: usize, now: Instant) -> Result<Permit, Exceeded> {
+        let trunk = self.config.trunks.get(trunk).map_or("", |trunk| trunk.name.as_str());
+        let call = Call { user: None, trunk, class: None, is_emergency: false };
+        let permit = self.usage.begin(now.as_secs(), &call);
+        self.tell_alarms();
+        permit
+    }
+
+    /// Counts the minutes that have begun, ends the calls that have no more, and has the minutes
+    /// stored.
+    pub(crate) fn watch_use(&mut self, now: Instant) {
+        if self.watch_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.usage.tick(now.as_secs());
+        self.tell_alarms();
+        if let Some(minutes) = self.usage.snapshot() {
+            self.events.push_back(Event::Use { minutes: minutes.into() });
+        }
+        let permits = |bridge: &crate::bridge::Bridge| {
+            bridge.permit.as_ref().map(|permit| permit.is_overdrawn())
+        };
+        let counted = self.bridges.iter().filter_map(|(id, bridge)| Some((*id, permits(bridge)?)));
+        let counted: Vec<(BridgeId, bool)> = counted.collect();
+        // Once more after the last call, which may have begun a minute.
+        self.watch_at = (!counted.is_empty()).then_some(now + INTERVAL);
+        let mut over: Vec<BridgeId> =
+            counted.into_iter().filter(|(_, is_over)| *is_over).map(|(id, _)| id).collect();
+        over.sort_unstable();
+        for call in over {
+            self.hang_up(now, call, NO_MINUTES);
+        }
+    }
+
+    fn tell_alarms(&mut self) {
+        let alarms = self.usage.take_alarms();
+        let events =
+            alarms.into_iter().map(|alarm| Event::Alarm { words: alarm.to_string().into() });
+        self.events.extend(events);
+    }
+}
