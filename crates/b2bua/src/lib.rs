@@ -20,6 +20,7 @@ mod config;
 mod digits;
 mod ending;
 mod event;
+mod failover;
 mod fields;
 mod leg_digits;
 mod loss;
