@@ -16,10 +16,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
 use sip::uri::escape_user;
-use sip::{Duration, Encode, Host, Method, Status, Uri};
-
-/// The time until the first response of a trunk to a call. The next trunk is tried after it.
-pub(super) const PATIENCE_WITH_TRUNK: Duration = Duration::from_secs(8);
+use sip::{Encode, Host, Method, Status, Uri};
 
 /// The destination of a request after the numbers of the owner.
 pub(super) struct Numbered<'m> {

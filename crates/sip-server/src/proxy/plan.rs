@@ -16,8 +16,11 @@ use crate::core::trunks::is_of_trunk;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use sip::Message;
 use sip::uri::escape_param;
+use sip::{Duration, Message};
+
+/// The time until the first response of a trunk to a call. The B2BUA tries the next trunk after it.
+pub(super) const PATIENCE_WITH_TRUNK: Duration = Duration::from_secs(8);
 
 /// The routing decisions that all branches of a request share.
 #[derive(Clone, Debug)]
