@@ -23,6 +23,7 @@ pub(super) struct NewCall<'c, 'm, R: RawMutex> {
 }
 
 /// The reason for which a call gets no service.
+#[cfg_attr(not(feature = "office"), expect(dead_code, reason = "there are no services"))]
 pub(super) enum Refused {
     /// The service does not have the user or room that the call names.
     Unknown(Status),
