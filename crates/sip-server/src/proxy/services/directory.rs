@@ -113,12 +113,12 @@ pub(crate) fn begin<R: RawMutex>(
     }
     let mut itinerary = Itinerary::new(name);
     let is_for_sips = is_sips(found.uri_bytes);
-    let mut house = House { shared, env, is_for_sips, flow: **flow };
+    let mut house = House { shared, env, is_for_sips, flow: *flow };
     let mut stage = itinerary.lead(&mut house, env.counters);
     if stage.targets.is_empty() {
         return Some(Err(best_failure(&stage.failures)));
     }
-    let stages = Stages::new(itinerary, &stage, (is_for_sips, **flow), env.now);
+    let stages = Stages::new(itinerary, &stage, (is_for_sips, *flow), env.now);
     targets.append(&mut stage.targets);
     Some(Ok(Some(Box::new(stages))))
 }
