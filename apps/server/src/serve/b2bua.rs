@@ -158,8 +158,11 @@ impl SharedB2bua {
                             AskedDigit { request, call_id, caller_tag, is_of_caller, digit };
                         digits.push(asked);
                     }
-                    Event::Trunk { trunk, words, .. } => {
+                    Event::Trunk { place, trunk, has_failed, words } => {
                         log::warn("trunk", || format!("trunk {trunk}: {words}"));
+                        if has_failed {
+                            local.failed_trunks.push((place, words));
+                        }
                     }
                     Event::Alarm { words } => {
                         log::warn("limits", || format!("use of trunks: {words}"));

@@ -101,7 +101,9 @@ impl CarryOut for Hub {
                 });
                 local.internal.clear();
             }
-            let is_quiet = local.internal.is_empty() && !local.has_call_changes;
+            let is_quiet = local.internal.is_empty()
+                && !local.has_call_changes
+                && local.failed_trunks.is_empty();
             if local.failed.is_empty() && is_quiet {
                 break;
             }
@@ -124,6 +126,10 @@ impl CarryOut for Hub {
                         local.failed.extend(failed);
                     }
                 }
+            }
+            for (place, words) in std::mem::take(&mut local.failed_trunks) {
+                let asked = self.trunks.call_failed(now, local, place, &words);
+                self.look_up(asked, local);
             }
             for failed in std::mem::take(&mut local.failed) {
                 match failed {

@@ -29,6 +29,8 @@ pub(super) struct Local {
     pub(super) declined: Vec<Vec<u8>>,
     /// The records of calls with a session description that the callee has refused.
     pub(super) refused: Vec<CallRecord>,
+    /// The places of trunks that have failed for a call, with the failures in words.
+    pub(super) failed_trunks: Vec<(usize, Box<str>)>,
     /// Failed operations, to be reported to the engine.
     pub(super) failed: Vec<Failed>,
     /// The arrival times of datagrams at which the messages in `out` are sent, if timings are on.
@@ -79,6 +81,7 @@ impl Local {
             has_call_changes: false,
             declined: Vec::new(),
             refused: Vec::new(),
+            failed_trunks: Vec::new(),
             failed: Vec::new(),
             arrivals: Vec::new(),
             registrations: Vec::new(),

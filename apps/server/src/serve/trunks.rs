@@ -123,6 +123,21 @@ impl SharedTrunks {
         }
     }
 
+    /// Takes note that the target of the trunk at `place` has not taken a call, with the failure in
+    /// `words`: it is probed at once.
+    pub(super) fn call_failed(
+        &self,
+        now: Instant,
+        local: &mut Local,
+        place: usize,
+        words: &str,
+    ) -> Vec<Asked> {
+        let number = u8::try_from(place).ok();
+        let target = number.and_then(|number| Some((number, self.target(TrunkId(number))?)));
+        let Some((number, target)) = target else { return Vec::new() };
+        self.act(now, local, |registry| registry.call_failed(now, number, &target.flow(), words))
+    }
+
     /// Ends all registrations.
     pub(super) fn end(&self, now: Instant, local: &mut Local) {
         self.act(now, local, |registry| registry.end(now));
