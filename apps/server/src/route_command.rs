@@ -95,8 +95,6 @@ fn words(service: &Service) -> (&'static str, Option<&str>) {
         Service::Voicemail => ("voicemail", None),
         Service::Mailbox(user) => ("mailbox", Some(user)),
         Service::Conference(room) => ("conference", Some(room)),
-        Service::Park => ("park", None),
-        Service::Retrieve(place) => ("retrieve", Some(place)),
         Service::Pickup(user) => ("pickup", Some(user)),
         Service::Announcement(name) => ("announcement", Some(name)),
         Service::Music => ("music", None),

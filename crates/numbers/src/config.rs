@@ -188,10 +188,6 @@ pub enum ServiceKind {
     Mailbox,
     /// A conference room.
     Conference,
-    /// Parking of a call.
-    Park,
-    /// A parked call.
-    Retrieve,
     /// A call that rings at another user.
     Pickup,
     /// An announcement.

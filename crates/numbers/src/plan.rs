@@ -429,8 +429,6 @@ fn service(kind: ServiceKind, argument: impl FnOnce() -> String) -> Service {
         ServiceKind::Voicemail => Service::Voicemail,
         ServiceKind::Mailbox => Service::Mailbox(argument()),
         ServiceKind::Conference => Service::Conference(argument()),
-        ServiceKind::Park => Service::Park,
-        ServiceKind::Retrieve => Service::Retrieve(argument()),
         ServiceKind::Pickup => Service::Pickup(argument()),
         ServiceKind::Announcement => Service::Announcement(argument()),
         ServiceKind::Music => Service::Music,

@@ -63,10 +63,6 @@ pub enum Service {
     Mailbox(String),
     /// A conference room.
     Conference(String),
-    /// The call is parked.
-    Park,
-    /// The call that is parked at a place.
-    Retrieve(String),
     /// The call that rings at a user; empty: in a group of the caller.
     Pickup(String),
     /// An announcement.

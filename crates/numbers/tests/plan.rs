@@ -258,7 +258,7 @@ fn own_numbers_stay_in_the_office() {
 #[test]
 fn callers_from_outside_reach_neither_trunks_nor_services() {
     let mut config = office();
-    config.rules.push(rule("mail", number("99"), TargetConfig::Service(ServiceKind::Park, None)));
+    config.rules.push(rule("mail", number("99"), TargetConfig::Service(ServiceKind::Music, None)));
     config.rules.push(rule("cell", number("98"), through(&["isp"])));
     let plan = Plan::new(&config).unwrap();
     let outside = [Caller::Stranger, Caller::Trunk(TrunkId(1))];

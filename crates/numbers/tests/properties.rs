@@ -20,7 +20,7 @@ fn targets() -> impl Strategy<Value = TargetConfig> {
         1 => Just(TargetConfig::User("alice".into())),
         1 => Just(TargetConfig::Group("sales".into())),
         1 => Just(TargetConfig::Service(ServiceKind::Mailbox, None)),
-        1 => Just(TargetConfig::Service(ServiceKind::Park, None)),
+        1 => Just(TargetConfig::Service(ServiceKind::Music, None)),
         1 => Just(TargetConfig::Inside),
         1 => Just(TargetConfig::Refuse),
     ]

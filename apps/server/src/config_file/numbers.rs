@@ -13,7 +13,7 @@ use toml::de::DeValue;
 
 /// The destinations that `to` can name.
 const TARGETS: &str = "user:NAME, group:NAME, internal, refuse, voicemail, mailbox, mailbox:USER, \
-    conference, conference:ROOM, park, retrieve, retrieve:PLACE, pickup, pickup:USER, \
+    conference, conference:ROOM, pickup, pickup:USER, \
     announcement:NAME, music";
 
 /// The places of values in the file, for the errors of the plan.
@@ -295,8 +295,6 @@ fn target(to: &str) -> Result<TargetConfig, String> {
         ("voicemail", false) => service(ServiceKind::Voicemail),
         ("mailbox", _) => service(ServiceKind::Mailbox),
         ("conference", _) => service(ServiceKind::Conference),
-        ("park", false) => service(ServiceKind::Park),
-        ("retrieve", _) => service(ServiceKind::Retrieve),
         ("pickup", _) => service(ServiceKind::Pickup),
         ("announcement", true) => service(ServiceKind::Announcement),
         ("music", false) => service(ServiceKind::Music),

@@ -557,10 +557,13 @@ fn mistakes_of_a_numbering_plan_have_their_places() {
     one("rules = [{ prefix = \"2\", to = \"user:\" }]", "8:31: to: `user:` ends after the colon");
     one("rules = [{ prefix = \"2\", trunks = [\"c\"] }]", "8:35: rule 2*: trunk `c` is unknown");
     one("rules = [{ prefix = \"2\", remove = \"3\", to = \"internal\" }]", "8:35: rule 2*: remove");
-    one("rules = [{ prefix = \"2\", two = 1, to = \"park\" }]", "8:26: unknown key `two` in [[nu");
+    one("rules = [{ prefix = \"2\", two = 1, to = \"music\" }]", "8:26: unknown key `two` in [[nu");
     one("did = [{ number = \"1\" }]", "8:8: a did has no destination; expected one such as");
-    one("did = [{ trunk = \"c\", to = \"park\" }]", "8:18: did of c default: trunk `c` is unknown");
+    one(
+        "did = [{ trunk = \"c\", to = \"music\" }]",
+        "8:18: did of c default: trunk `c` is unknown",
+    );
     let many =
-        "country = \"x\"\ndefault_rights = [\"all\"]\nrules = [{ prefix = \"x\", to = \"park\" }]";
+        "country = \"x\"\ndefault_rights = [\"all\"]\nrules = [{ prefix = \"x\", to = \"music\" }]";
     assert_eq!(problems(&office(many)).len(), 3, "all are found at once");
 }

@@ -73,7 +73,7 @@ impl Present {
             Service::Pickup(user) if !self.pickup.is_empty() && !user.is_empty() => {
                 Some(self.pickup.clone() + &local(user))
             }
-            Service::Pickup(_) | Service::Park | Service::Retrieve(_) => None,
+            Service::Pickup(_) => None,
         }
     }
 }
