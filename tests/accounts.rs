@@ -104,7 +104,8 @@ fn users_changed_by_sql_are_known_and_the_known_ones_go_on_without_the_database(
 fn a_role_that_may_only_read_is_followed_by_polling() {
     let postgres = Postgres::start();
     postgres.sql(SUBSCRIBER);
-    postgres.sql("CREATE ROLE reader LOGIN; GRANT SELECT ON subscriber TO reader");
+    postgres.add_role("reader");
+    postgres.sql("GRANT SELECT ON subscriber TO reader");
     insert(&postgres, "alice", "one");
     let server = server(&postgres, "reader", "poll = \"1s\"\n");
     server.wait_for_line("may not create a trigger");

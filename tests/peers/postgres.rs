@@ -71,6 +71,14 @@ impl Postgres {
         self.sql_in("sip", "barebell", sql)
     }
 
+    /// Creates a role without a password and without rights.
+    ///
+    /// # Panics
+    /// It fails.
+    pub fn add_role(&self, name: &str) {
+        self.sql_in("postgres", "admin", &format!("CREATE ROLE {name} LOGIN"));
+    }
+
     fn sql_in(&self, database: &str, role: &str, sql: &str) -> String {
         let mut psql = Command::new(self.programs.join("psql"));
         psql.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", role, "-d", database]);

@@ -63,6 +63,11 @@ pub(crate) fn printable(text: &str) -> String {
     printable
 }
 
+/// Writes a note to standard error, which may be closed.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "note: {text}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

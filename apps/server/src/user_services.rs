@@ -6,7 +6,7 @@ use crate::admin::Request;
 use crate::admin::ask::Ask;
 use crate::cli::{ForwardFlags, UserFlags};
 use crate::failure::Failure;
-use crate::output::Out;
+use crate::output::{Out, note};
 
 /// Changes the forwards of the user `name`, or shows its call services without flags.
 ///
@@ -53,7 +53,7 @@ fn apply(
         words => format!("{}: {words}", row.uri),
     })?;
     for target in &row.unknown {
-        crate::users::note(&format!(
+        note(&format!(
             "{target} is no user: calls that are forwarded there fail, unless it is a group"
         ));
     }

@@ -6,7 +6,7 @@ use crate::admin::{Request, UserRemoved, UserRow, UsersMoved, UsersStored};
 use crate::cli::{Password, Place, UserCommand, UserFlags};
 use crate::domains;
 use crate::failure::{Failure, during};
-use crate::output::Out;
+use crate::output::{Out, note};
 use crate::user_services;
 use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 use std::io::{self, IsTerminal, Read, Write};
@@ -162,9 +162,4 @@ fn note_unserved(domain: &str, is_served: bool) {
              another one (`barebell user move {domain} DOMAIN`)"
         ));
     }
-}
-
-/// Writes a note to standard error, which may be closed.
-pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "note: {text}");
 }

@@ -3,8 +3,8 @@
 
 use crate::event::{Ask, Recording, Reply};
 use crate::player::Player;
-use crate::program::{Asks, Step};
 use crate::sounds::{GREETING, RATE, Sounds};
+use crate::step::{Asks, Step};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -30,6 +30,7 @@ mod retrieval;
 mod room;
 mod server;
 mod sounds;
+mod step;
 pub mod wav;
 
 pub use config::Config;

@@ -1,9 +1,10 @@
 //! One call: its media, its program, and the conversion between their sample rates.
 
 use crate::config::Config;
-use crate::program::{Asks, Program, Step};
-use crate::room::Mix;
+use crate::program::Program;
 use crate::sounds::Sounds;
+use crate::step::Mix;
+use crate::step::{Asks, Step};
 use alloc::vec::Vec;
 use call::Call;
 use core::net::SocketAddr;

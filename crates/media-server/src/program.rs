@@ -1,17 +1,13 @@
 //! The program of a call: it hears the caller, takes keys, and speaks.
 
 use crate::deposit::Deposit;
-use crate::event::{Ask, Reply};
+use crate::event::Reply;
 use crate::player::Player;
 use crate::retrieval::Retrieval;
-use crate::room::{Member, Mix};
+use crate::room::Member;
 use crate::sounds::{MUSIC, RATE, Sounds};
+use crate::step::{Asks, Step};
 use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
-
-/// The requests of a program about mailboxes.
-pub(crate) type Asks = Vec<(String, Ask)>;
 
 /// The program of a call.
 pub(crate) enum Program {
@@ -27,20 +23,6 @@ pub(crate) enum Program {
     Deposit(Box<Deposit>),
     /// The messages of a mailbox are played.
     Retrieval(Retrieval),
-}
-
-/// The input and output of 20 ms, at the rate of the program.
-pub(crate) struct Step<'a> {
-    /// The received samples.
-    pub(crate) heard: &'a [i16],
-    /// The sound of the caller's conference room.
-    pub(crate) mix: Option<&'a Mix>,
-    /// The sounds of the operator.
-    pub(crate) sounds: &'a Sounds,
-    /// The samples to send are appended here.
-    pub(crate) out: &'a mut Vec<i16>,
-    /// The requests of the program are appended here.
-    pub(crate) asks: &'a mut Asks,
 }
 
 impl Program {

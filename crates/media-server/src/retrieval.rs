@@ -3,8 +3,8 @@
 
 use crate::event::{Ask, MessageId, Reply, Summary};
 use crate::player::Player;
-use crate::program::{Asks, Step};
 use crate::sounds::{DELETED, END, MENU, NO_MESSAGES, RATE, Sounds};
+use crate::step::{Asks, Step};
 use alloc::string::String;
 use alloc::vec::Vec;
 

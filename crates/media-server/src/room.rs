@@ -1,7 +1,7 @@
 //! Conference rooms: each member hears the sum of the others.
 
 use crate::player::Player;
-use crate::program::Step;
+use crate::step::{Mix, Step};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -20,9 +20,6 @@ pub(crate) struct Room {
     chime: Player,
     mix: Mix,
 }
-
-/// The sum of 20 ms of all members.
-pub(crate) struct Mix(Vec<i32>);
 
 impl Room {
     /// A room without members.

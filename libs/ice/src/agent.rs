@@ -1,6 +1,7 @@
 //! The agent: candidates, checks, the nominated pair.
 
 use crate::description;
+use crate::random::Random;
 use crate::relay::{Change, Relay};
 use crate::{CandidateError, Event, Output, Path, TurnServer, TurnTransport};
 use ice::Credentials;
@@ -25,9 +26,6 @@ const ALLOCATING: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// The maximum number of the peer's addresses, from its description and from checks.
 const MAX_REMOTES: usize = 64;
-
-/// The source of random octets. It has to be cryptographic: the password of an agent is of it.
-pub type Random = fn(&mut [u8]);
 
 /// A full ICE agent of one medium, with one component.
 pub struct Agent {

@@ -13,13 +13,15 @@ mod agent;
 mod description;
 mod error;
 mod output;
+mod random;
 mod relay;
 mod turn_server;
 
-pub use agent::{Agent, Random};
+pub use agent::Agent;
 pub use error::CandidateError;
 pub use ice::Credentials;
 pub use output::{Event, Output, Path};
+pub use random::Random;
 pub use stun::turn::Transport as TurnTransport;
 pub use stun::turn::{Credentials as TurnCredentials, Error as RelayError};
 pub use turn_server::TurnServer;

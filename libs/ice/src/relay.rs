@@ -1,6 +1,6 @@
 //! The client of one TURN server, and the transport to it.
 
-use crate::agent::Random;
+use crate::random::Random;
 use crate::{Output, TurnServer};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};

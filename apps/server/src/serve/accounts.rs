@@ -127,10 +127,12 @@ struct Copied {
 impl Copy {
     fn run(&self) {
         let mut pause = PAUSES[0];
+        // Users that are not known may have been added to the database meanwhile.
+        self.desk.set_lacks_users(true);
         loop {
-            // Users that are not known may have been added to the database meanwhile.
+            let followed = self.follow(&mut pause);
             self.desk.set_lacks_users(true);
-            match self.follow(&mut pause) {
+            match followed {
                 Ok(()) => return,
                 Err(error) => log::warn("accounts", || {
                     format!(

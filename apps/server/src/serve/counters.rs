@@ -1,29 +1,12 @@
 //! The counters for `barebell status` and for monitoring, each with its description.
 
+use super::counted::{Counted, Named};
 use super::hub::Hub;
 use super::media::{Media, Ng, Relay};
 use super::records::Records;
 use relay::{Calls, Refusals};
 use sip_server::counters::Counters;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A counter of events since the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counted {
-    pub(crate) name: &'static str,
-    /// The events in one sentence.
-    pub(crate) help: &'static str,
-    pub(crate) count: u64,
-}
-
-/// A counter with its name, its description and its value.
-pub(super) type Named = (&'static str, &'static str, u64);
-
-impl From<Named> for Counted {
-    fn from((name, help, count): Named) -> Self {
-        Self { name, help: help.trim(), count }
-    }
-}
 
 impl Hub {
     /// All counters: of the engine, of the program, of its user agents and of NG.

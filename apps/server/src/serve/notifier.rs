@@ -1,6 +1,6 @@
 //! The notifier beside the engine, for all threads, and the calls that it tells.
 
-use super::counters::Named;
+use super::counted::Named;
 use super::local::Local;
 use notifier::{
     CallStart, CallTable, Config, Counters, Messages, Notifier, Party, Reason, TableLimits,

@@ -1,7 +1,7 @@
 //! The trunk registry beside the engine, for all threads. Its requests pass to the engine on
 //! internal flows within the thread that causes them, as those of the B2BUA.
 
-use super::counters::Named;
+use super::counted::Named;
 use super::local::Local;
 use crate::log;
 use crate::trunks::TrunkSettings;

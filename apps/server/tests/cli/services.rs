@@ -1,6 +1,6 @@
 //! The commands for call services, and groups in the configuration.
 
-use crate::site::{Site, show, stderr, with_input};
+use crate::site::{Site, show, stderr, stdout, with_input};
 
 #[test]
 fn forwards_are_set_shown_and_removed_on_a_stopped_and_a_running_server() {
@@ -57,7 +57,7 @@ fn mistakes_in_groups_are_named_with_their_places() {
                 [[groups]]\nname = \"sales\"\nmembers = []\nring = 3\n";
     let config = show(&site.file("c.toml", text));
     let output = with_input(site.command(&format!("check --config {config}")), "");
-    let error = stderr(&output);
+    let error = stdout(&output);
     for expected in [
         ":6:8: the group `sales` is repeated",
         ":7:11: the group has no member",

@@ -1,7 +1,19 @@
 //! The name of a user.
 
 use crate::core::keys::Key;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use sip::Encode;
+use sip::uri::escape_user;
 use smallvec::SmallVec;
+
+/// The URI of the user or service `name`, which is `name@domain`.
+pub(crate) fn uri_of(name: &[u8]) -> Box<[u8]> {
+    let at = name.iter().rposition(|byte| *byte == b'@').unwrap_or(name.len());
+    let mut uri = Vec::new();
+    ("sip:", &*escape_user(&name[..at]), &name[at..]).encode(&mut uri);
+    uri.into()
+}
 
 /// An address-of-record with its hash: `user@domain`, the user without escapes, the domain as
 /// configured.

@@ -8,10 +8,10 @@ use super::pass::{OnTrunk, Pass};
 use super::refusal::Refusal;
 use super::tables::Tables;
 use super::token::Identity;
-use super::watching;
 use crate::core::address_of_record::AddressOfRecord;
 use crate::core::authentication::{Asker, authenticate};
 use crate::core::event::Env;
+use crate::core::flow::Flow;
 use crate::core::incoming::Incoming;
 use crate::core::output::{Event, Notice};
 use crate::core::settings::{DomainIndex, Trust};
@@ -200,9 +200,8 @@ pub(crate) fn authorize<R: RawMutex>(
     let is_asked = env.settings.config.authentication.required;
     let method = incoming.head.method;
     let claim = || claim(shared, &incoming.head.from_uri, env);
-    let proves_anew = |grant: &Grant| {
-        is_asked && !is_trusted && watching::proves_anew(method, grant.flow.as_ref())
-    };
+    let proves_anew =
+        |grant: &Grant| is_asked && !is_trusted && proves_anew(method, grant.flow.as_ref());
     if let Some(grant) = grant.filter(|grant| !proves_anew(grant)) {
         let is_same = || match claim() {
             Claim::Foreign => true,
@@ -252,6 +251,14 @@ pub(crate) fn authorize<R: RawMutex>(
     }
     check_unproved(shared, asked, env)?;
     Ok(Authorization::Unproved)
+}
+
+/// True if a request within a dialog is the refresh of a subscription at the notifier. Its token is
+/// no proof of its user, which may have lost the password or the right since.
+fn proves_anew(method: Method<'_>, to: Option<&Flow>) -> bool {
+    cfg!(feature = "office")
+        && method == Method::Subscribe
+        && to.and_then(Flow::endpoint) == Some(Endpoint::Notifier)
 }
 
 /// The user of this server that a request with this `from` and `authorization` comes from, as far

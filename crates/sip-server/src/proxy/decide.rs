@@ -2,10 +2,13 @@
 //! 8.3). [`execute`](super::execute) carries it out.
 
 use super::authorization::{Asked, Authorization, authorize};
+use super::call_changes;
 use super::edge::leads_to_domain;
 use super::grant::Grant;
 use super::joining;
 use super::media_services;
+#[cfg(feature = "office")]
+use super::media_target;
 use super::numbers::{self, Numbered};
 use super::refusal::{Refusal, Refused};
 use super::registered::{
@@ -173,7 +176,7 @@ fn find_route<R: RawMutex>(
     let authorization = authorize(shared, tables, &asked, env)?;
     if let Some(grant) = grant {
         grant.note_move(tables, message, head, flow, env);
-        watching::note_request(incoming, env);
+        call_changes::note_request(incoming, env);
     }
     // The B2BUA has the rights of the caller by its pass.
     let is_proven =
@@ -229,7 +232,8 @@ fn find_route<R: RawMutex>(
         targets.clear();
         targets.push(joining::target_from_trunk(uri, flow, trunk, env));
     }
-    let may_join = may_join && !targets.iter().any(media_services::is_target);
+    #[cfg(feature = "office")]
+    let may_join = may_join && !targets.iter().any(media_target::is_target);
     if may_join {
         let sender = authorization.identity(env);
         joining::divert(incoming, (found, uri), sender, &mut targets, env);

@@ -2,6 +2,7 @@
 
 use super::authorization::Authorization;
 use super::budget::OverLimit;
+use super::call_changes;
 use super::context::Context;
 use super::decide::{Decision, RequestRoute, max_breadth, passed_key, required_of_proxies};
 use super::edge::{is_first_hop, leads_to_domain};
@@ -14,7 +15,6 @@ use super::stateless;
 use super::tables::Tables;
 use super::target::{Target, Targets};
 use super::via_branch::{Said, loop_hash};
-use super::watching;
 use crate::core::event::Env;
 use crate::core::incoming::{
     ALLOW_REGISTRAR, Incoming, answer, for_server, refuse_extensions, refuse_for_now, reply,
@@ -174,7 +174,7 @@ fn forward<R: RawMutex>(
     let bytes = 2 * message.as_bytes().len() + Context::STATE;
     let (sent_before, is_proven) = (env.out.transmits.len(), payers.user.is_some());
     let started = tables.transactions.insert(key, payers, bytes, env, |handle, env| {
-        watching::begin(beginning, handle, env);
+        call_changes::begin(beginning, handle, env);
         Context::start(handle, message, &Said::of(head), plan, (targets, stages), env)
     });
     match started {

@@ -4,6 +4,7 @@
 mod authorization;
 mod best_response;
 mod budget;
+mod call_changes;
 mod calls;
 mod context;
 #[cfg(feature = "office")]
@@ -20,6 +21,8 @@ mod hangup;
 mod joining;
 mod media;
 mod media_services;
+#[cfg(feature = "office")]
+mod media_target;
 mod numbers;
 mod pass;
 mod passed;

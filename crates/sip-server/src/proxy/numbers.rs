@@ -4,6 +4,7 @@
 use super::authorization::{Asked, Authorization, Claim, claim};
 use super::refusal::Refusal;
 use super::route::{Onward, Preprocessed};
+use crate::core::address_of_record::uri_of;
 use crate::core::event::Env;
 use crate::core::next_hop::NextHop;
 use crate::core::numbers::{Caller, Dialed, DialedRefusal, TrunkAttempt};
@@ -15,8 +16,7 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
-use sip::uri::escape_user;
-use sip::{Encode, Host, Method, Status, Uri};
+use sip::{Host, Method, Status, Uri};
 
 /// The destination of a request after the numbers of the owner.
 pub(super) struct Numbered<'m> {
@@ -132,14 +132,6 @@ fn user_of(name: &[u8], env: &Env<'_>) -> Option<Onward<'static>> {
     let at = name.iter().rposition(|byte| *byte == b'@')?;
     let domain = env.settings.domain_of(&Host::parse(&name[at + 1..])?)?;
     Some(Onward::User { user: Cow::Owned(name[..at].to_vec()), domain })
-}
-
-/// The URI of the user `name`, which is `name@domain`.
-pub(super) fn uri_of(name: &[u8]) -> Box<[u8]> {
-    let at = name.iter().rposition(|byte| *byte == b'@').unwrap_or(name.len());
-    let mut uri = Vec::new();
-    ("sip:", &*escape_user(&name[..at]), &name[at..]).encode(&mut uri);
-    uri.into()
 }
 
 /// Logs and counts a refusal.

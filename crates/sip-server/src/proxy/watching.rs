@@ -2,27 +2,23 @@
 //! pickup of a ringing call by another phone.
 
 use super::authorization::{Authorization, speaker};
+use super::call_changes::{has_notifier, sees_calls};
 use super::refusal::Refusal;
 use super::target::{Takeover, Target, Targets};
-use super::via_branch::Said;
 use crate::core::address_of_record::AddressOfRecord;
-use crate::core::config::{Mode, State};
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::incoming::Incoming;
 use crate::core::lines::{write_address, write_line};
 use crate::core::next_hop::NextHop;
-use crate::core::output::Event;
-use crate::core::settings::Settings;
 use crate::core::shared::Shared;
-use crate::core::ticket::Handle;
 use crate::core::watching::{CallChange, CallerPlace, RingingCall, Watch, WatchedParty};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
-use sip::header::{NameAddr, session_expires};
+use sip::header::NameAddr;
 use sip::uri::{escape_param, is_sips};
-use sip::{Duration, Endpoint, HeaderName, Message, Method, Status, Uri};
+use sip::{Endpoint, HeaderName, Message, Method, Status, Uri};
 use smallvec::SmallVec;
 
 /// An event package that the notifier serves.
@@ -30,19 +26,6 @@ use smallvec::SmallVec;
 enum Package {
     MessageSummary,
     Dialog,
-}
-
-/// True if requests may go to the notifier, which is reached again by tokens in Record-Route.
-fn has_notifier(settings: &Settings) -> bool {
-    let config = &settings.config;
-    cfg!(feature = "office")
-        && (config.mode, config.state) == (Mode::Proxy, State::Stateful)
-        && config.record_route
-}
-
-/// True if the owner is told the changes of calls.
-fn sees_calls(settings: &Settings) -> bool {
-    has_notifier(settings) && settings.config.watching.calls != Watch::Off
 }
 
 /// The event package of a SUBSCRIBE that the notifier serves.
@@ -60,14 +43,6 @@ fn package_of(message: &Message<'_>, env: &Env<'_>) -> Option<Package> {
     } else {
         None
     }
-}
-
-/// True if a request within a dialog is the refresh of a subscription at the notifier. Its token is
-/// no proof of its user, which may have lost the password or the right since.
-pub(super) fn proves_anew(method: Method<'_>, to: Option<&Flow>) -> bool {
-    cfg!(feature = "office")
-        && method == Method::Subscribe
-        && to.and_then(Flow::endpoint) == Some(Endpoint::Notifier)
 }
 
 /// The targets of a request to `user` that the owner's notifier serves, or that takes over the call
@@ -226,59 +201,4 @@ pub(super) fn beginning<R: RawMutex>(
             flow: *flow,
         },
     }))
-}
-
-/// Tells the owner that a call begins with the transaction `handle`.
-pub(super) fn begin(change: Option<Box<CallChange>>, handle: Handle, env: &mut Env<'_>) {
-    if let Some(mut change) = change {
-        if let CallChange::Begun { transaction, .. } = &mut *change {
-            *transaction = number_of(handle);
-        }
-        env.out.events.push(Event::Call(change));
-    }
-}
-
-/// Tells the owner that the caller gets a response with this `status`, to the first INVITE of a
-/// call. It is `answer`, unless this server generates it.
-pub(super) fn respond(
-    handle: Handle,
-    status: u16,
-    answer: Option<(&Message<'_>, &Said<'_>)>,
-    env: &mut Env<'_>,
-) {
-    if status <= 100 || !sees_calls(env.settings) {
-        return;
-    }
-    env.out.events.push(Event::Call(Box::new(CallChange::Response {
-        transaction: number_of(handle),
-        status,
-        callee_tag: answer.map_or(&b""[..], |(_, said)| said.to_tag).into(),
-        interval: answer.and_then(|(message, _)| interval_of(message)),
-    })));
-}
-
-/// Tells the owner of a request within a dialog that ends the call, or shows that it stands.
-pub(super) fn note_request(incoming: &Incoming<'_, '_>, env: &mut Env<'_>) {
-    let Incoming { message, head, .. } = incoming;
-    let is_of_call = matches!(head.method, Method::Bye | Method::Invite | Method::Update);
-    if !is_of_call || head.to.tag().is_none() || !sees_calls(env.settings) {
-        return;
-    }
-    let call_id = head.call_id.into();
-    let tags = [&head.from, &head.to].map(|end| end.tag().unwrap_or_default().into());
-    env.out.events.push(Event::Call(Box::new(match head.method {
-        Method::Bye => CallChange::Ended { call_id, tags },
-        _ => CallChange::Refreshed { call_id, tags, interval: interval_of(message) },
-    })));
-}
-
-fn interval_of(message: &Message<'_>) -> Option<Duration> {
-    let value = message.value(HeaderName::SessionExpires)?;
-    Some(session_expires(value).ok()?.interval)
-}
-
-/// A number for the transaction `handle` that no other one has.
-const fn number_of(handle: Handle) -> u128 {
-    let Handle { shard, slot, id } = handle;
-    (id as u128) << 40 | (slot as u128) << 8 | shard as u128
 }

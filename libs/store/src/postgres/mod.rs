@@ -2,6 +2,7 @@
 //! is. The server copies it to its own storage, and follows its changes.
 
 mod error;
+mod hashes;
 mod table;
 mod watch;
 
@@ -11,7 +12,6 @@ use crate::User;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::{Client, Config, NoTls, Row, RowIter};
 use rustls::ClientConfig;
-use sip::digest::Ha1Set;
 use sip_server::Logins;
 use std::fmt;
 use std::net::IpAddr;
@@ -223,39 +223,4 @@ fn user(columns: &Columns, row: &Row, key: &[u8; 32]) -> Option<User> {
     let by_address = values.hashes_of_address(&name, &domain, key);
     let domain = Arc::from(domain);
     Some(User { name, domain, logins: Logins { by_name, by_address, by_auth_name: None } })
-}
-
-/// The hashes of a user as the table has them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Hashes<'r> {
-    md5: Option<&'r str>,
-    sha256: Option<&'r str>,
-    sha512_256: Option<&'r str>,
-}
-
-impl Hashes<'_> {
-    /// The hashes in binary. Those that are missing are derived from `key`: no password has them,
-    /// and nothing but the key leads to them. `None` if all are missing.
-    fn complete(&self, login: &[&[u8]], key: &[u8; 32]) -> Option<Ha1Set> {
-        let md5 = table::hex::<16>(self.md5);
-        let sha256 = table::hex::<32>(self.sha256);
-        let sha512_256 = table::hex::<32>(self.sha512_256);
-        if md5.is_none() && sha256.is_none() && sha512_256.is_none() {
-            return None;
-        }
-        let missing = |label: &[u8]| {
-            let mut parts = vec![&key[..], label];
-            parts.extend_from_slice(login);
-            Ha1Set::new(label, &parts.concat(), key).sha256
-        };
-        let md5_missing = || {
-            let whole = missing(b"md5");
-            core::array::from_fn(|at| whole[at])
-        };
-        Some(Ha1Set {
-            md5: md5.unwrap_or_else(md5_missing),
-            sha256: sha256.unwrap_or_else(|| missing(b"sha256")),
-            sha512_256: sha512_256.unwrap_or_else(|| missing(b"sha512-256")),
-        })
-    }
 }

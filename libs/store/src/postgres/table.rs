@@ -1,6 +1,7 @@
 //! The table `subscriber`: its columns, and the values of a row.
 
-use super::{AccountsError, Hashes};
+use super::error::AccountsError;
+use super::hashes::Hashes;
 use postgres::{Client, Row};
 use sip::digest::Ha1Set;
 
@@ -127,23 +128,10 @@ pub(super) fn is_name(table: &str) -> bool {
     }
 }
 
-/// The bytes of a hash in hexadecimal. `None` if it is missing or malformed.
-pub(super) fn hex<const N: usize>(text: Option<&str>) -> Option<[u8; N]> {
-    let text = text?.trim().as_bytes();
-    let mut bytes = [0; N];
-    if text.len() != 2 * N {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-        let pair = std::str::from_utf8(pair).ok()?;
-        *byte = u8::from_str_radix(pair, 16).ok().filter(|_| !pair.starts_with('+'))?;
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::postgres::hashes::hex;
 
     const KEY: [u8; 32] = [7; 32];
 

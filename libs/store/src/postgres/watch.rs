@@ -1,6 +1,6 @@
 //! The changes of the table, by a trigger that notifies.
 
-use super::AccountsError;
+use super::error::AccountsError;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::{Client, Notification};
 use std::time::Duration;

@@ -132,7 +132,9 @@ impl Media {
     /// # Errors
     /// No port is free.
     pub(super) fn own_ports(&self, local: IpAddr) -> Result<OwnPorts, NoPort> {
-        Ok(OwnPorts::new(self.0.bind(local)?))
+        let BoundPair { sockets, pair } = self.0.bind(local)?;
+        let rtp = self.0.pairs.port(pair.index);
+        Ok(OwnPorts::new(sockets, rtp, Box::new(pair)))
     }
 
     /// The number of packets that were not sent: the system refused them, or they were longer than

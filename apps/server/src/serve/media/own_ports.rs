@@ -1,22 +1,27 @@
 //! The ports of calls that end in this server.
 
-use super::BoundPair;
+use super::sockets::Pair;
 use relay::Channel;
 use std::io;
 use std::net::SocketAddr;
 
 /// A pair of ports for RTP and RTCP. They are closed, and given back, when this is dropped.
-pub(in crate::serve) struct OwnPorts(BoundPair);
+pub(in crate::serve) struct OwnPorts {
+    sockets: Pair,
+    rtp: u16,
+    /// The place of the pair, which is given back when this is dropped, after the sockets.
+    _taken: Box<dyn Send>,
+}
 
 impl OwnPorts {
-    pub(super) const fn new(bound: BoundPair) -> Self {
-        Self(bound)
+    /// The bound `sockets`, of which that of RTP has the port `rtp`.
+    pub(super) const fn new(sockets: Pair, rtp: u16, taken: Box<dyn Send>) -> Self {
+        Self { sockets, rtp, _taken: taken }
     }
 
     /// The port of RTP.
-    pub(in crate::serve) fn rtp(&self) -> u16 {
-        let BoundPair { pair, .. } = &self.0;
-        pair.sockets.pairs.port(pair.index)
+    pub(in crate::serve) const fn rtp(&self) -> u16 {
+        self.rtp
     }
 
     /// Receives a packet: its length and its source.
@@ -28,7 +33,7 @@ impl OwnPorts {
         channel: Channel,
         buffer: &mut [u8],
     ) -> io::Result<(usize, SocketAddr)> {
-        self.0.sockets[channel as usize].receive(buffer)
+        self.sockets[channel as usize].receive(buffer)
     }
 
     /// Sends a packet to `to`.
@@ -41,6 +46,6 @@ impl OwnPorts {
         packet: &[u8],
         to: SocketAddr,
     ) -> io::Result<usize> {
-        self.0.sockets[channel as usize].send(packet, to)
+        self.sockets[channel as usize].send(packet, to)
     }
 }

@@ -12,20 +12,20 @@ use std::time::SystemTime;
 
 /// The limits of mailboxes.
 #[derive(Clone, Debug)]
-pub(super) struct Limits {
+pub(in crate::serve) struct Limits {
     /// The users with a mailbox.
-    pub(super) services: MediaServices,
+    pub(in crate::serve) services: MediaServices,
     /// The maximum size of a mailbox in bytes.
-    pub(super) mailbox: u64,
+    pub(in crate::serve) mailbox: u64,
     /// The maximum size of all mailboxes in bytes.
-    pub(super) all: u64,
+    pub(in crate::serve) all: u64,
     /// The space of the longest message in bytes.
-    pub(super) message: u64,
+    pub(in crate::serve) message: u64,
 }
 
 impl Limits {
     /// The space of a message of `seconds`.
-    pub(super) const fn space(seconds: u64) -> u64 {
+    pub(in crate::serve) const fn space(seconds: u64) -> u64 {
         space_of(seconds * RATE as u64)
     }
 }
@@ -71,7 +71,7 @@ impl Index {
     ///
     /// # Errors
     /// The folder of all mailboxes cannot be read.
-    pub(super) fn open(files: Files, limits: Limits) -> io::Result<Self> {
+    pub(in crate::serve) fn open(files: Files, limits: Limits) -> io::Result<Self> {
         let mut mailboxes = HashMap::new();
         for name in files.mailboxes()? {
             files.clean(&name);
@@ -84,22 +84,22 @@ impl Index {
     }
 
     /// The files.
-    pub(super) const fn files(&self) -> &Files {
+    pub(in crate::serve) const fn files(&self) -> &Files {
         &self.files
     }
 
     /// The names of the mailboxes.
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(in crate::serve) fn names(&self) -> Vec<String> {
         self.state.lock().mailboxes.keys().cloned().collect()
     }
 
     /// Changes the limits.
-    pub(super) fn limit(&self, limits: Limits) {
+    pub(in crate::serve) fn limit(&self, limits: Limits) {
         self.state.lock().limits = limits;
     }
 
     /// Reads the mailboxes again that a command has changed.
-    pub(super) fn refresh(&self) {
+    pub(in crate::serve) fn refresh(&self) {
         let names: Vec<_> = self.state.lock().mailboxes.keys().cloned().collect();
         for name in names {
             let changed = self.files.changed(&name);
@@ -118,7 +118,7 @@ impl Index {
     }
 
     /// Reserves the space of the longest message. Returns false if the mailbox is full.
-    pub(super) fn reserve(&self, mailbox: &str) -> bool {
+    pub(in crate::serve) fn reserve(&self, mailbox: &str) -> bool {
         let mut state = self.state.lock();
         let State { limits, mailboxes } = &mut *state;
         let all: u64 = mailboxes.values().map(|mailbox| mailbox.bytes(limits)).sum();
@@ -132,14 +132,14 @@ impl Index {
     }
 
     /// Gives back the space that [`Index::reserve`] has reserved.
-    pub(super) fn release(&self, mailbox: &str) {
+    pub(in crate::serve) fn release(&self, mailbox: &str) {
         if let Some(mailbox) = self.state.lock().mailboxes.get_mut(mailbox) {
             mailbox.reserved = mailbox.reserved.saturating_sub(1);
         }
     }
 
     /// The messages in the order of playing: the new ones, then the others, each the oldest first.
-    pub(super) fn list(&self, mailbox: &str) -> Vec<Summary> {
+    pub(in crate::serve) fn list(&self, mailbox: &str) -> Vec<Summary> {
         let state = self.state.lock();
         let messages = state.mailboxes.get(mailbox).map_or(&[][..], |it| &it.messages);
         let summary = |it: &Message| Summary { id: it.id, is_heard: it.heard };
@@ -149,7 +149,7 @@ impl Index {
     }
 
     /// A number for the next message of a mailbox.
-    pub(super) fn next_id(&self, mailbox: &str, now: SystemTime) -> MessageId {
+    pub(in crate::serve) fn next_id(&self, mailbox: &str, now: SystemTime) -> MessageId {
         let state = self.state.lock();
         let messages = state.mailboxes.get(mailbox).map_or(&[][..], |it| &it.messages);
         let last = messages.last().map_or(0, |message| message.id);
@@ -159,24 +159,24 @@ impl Index {
     }
 
     /// The message `id`.
-    pub(super) fn message(&self, mailbox: &str, id: MessageId) -> Option<Message> {
+    pub(in crate::serve) fn message(&self, mailbox: &str, id: MessageId) -> Option<Message> {
         let state = self.state.lock();
         let messages = &state.mailboxes.get(mailbox)?.messages;
         messages.iter().find(|message| message.id == id).cloned()
     }
 
     /// Adds a message that is stored.
-    pub(super) fn add(&self, mailbox: &str, message: Message) {
+    pub(in crate::serve) fn add(&self, mailbox: &str, message: Message) {
         self.change(mailbox, |mailbox| mailbox.messages.push(message));
     }
 
     /// Removes a message that is deleted.
-    pub(super) fn remove(&self, mailbox: &str, id: MessageId) {
+    pub(in crate::serve) fn remove(&self, mailbox: &str, id: MessageId) {
         self.change(mailbox, |mailbox| mailbox.messages.retain(|message| message.id != id));
     }
 
     /// Notes that a message was heard.
-    pub(super) fn mark_heard(&self, mailbox: &str, id: MessageId) {
+    pub(in crate::serve) fn mark_heard(&self, mailbox: &str, id: MessageId) {
         self.change(mailbox, |mailbox| {
             let mut messages = mailbox.messages.iter_mut();
             messages.find(|it| it.id == id).into_iter().for_each(|it| it.heard = true);

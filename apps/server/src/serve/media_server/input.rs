@@ -6,7 +6,7 @@ use sip::Flow;
 use std::sync::atomic::AtomicU64;
 
 /// An input of the thread.
-pub(super) enum Input {
+pub(in crate::serve) enum Input {
     /// A message on an internal flow.
     Message(Flow, Vec<u8>),
     /// The reply to a request of a call.
@@ -19,10 +19,10 @@ pub(super) enum Input {
 
 /// The counts of the thread, as of its last turn.
 #[derive(Default)]
-pub(super) struct Counts {
-    pub(super) engine: Mutex<Counters>,
+pub(in crate::serve) struct Counts {
+    pub(in crate::serve) engine: Mutex<Counters>,
     /// Messages that were dropped since too many waited.
-    pub(super) dropped: AtomicU64,
+    pub(in crate::serve) dropped: AtomicU64,
     /// Ticks that were left out since the thread was late.
-    pub(super) late: AtomicU64,
+    pub(in crate::serve) late: AtomicU64,
 }

@@ -1,5 +1,5 @@
-//! The media server of this program: the engine on a thread of its own with a tick of 20 ms, its
-//! ports, and the storage of messages on another thread.
+//! The media server of this program, but for its thread: its queue, its sounds, and the storage of
+//! messages on another thread.
 
 mod command;
 mod index;
@@ -7,7 +7,8 @@ mod input;
 mod shared;
 mod sounds;
 mod storage;
-mod thread;
 
+pub(super) use index::Index;
+pub(super) use input::{Counts, Input};
 pub(super) use shared::{Prepared, SharedMediaServer};
-pub(super) use thread::MediaServerThread;
+pub(super) use storage::Storage;

@@ -8,7 +8,7 @@ use super::storage::Storage;
 use crate::failure::{Failure, during};
 use crate::log;
 use crate::media_server::MediaServerSettings;
-use crate::serve::counters::Named;
+use crate::serve::counted::Named;
 use crate::serve::local::Local;
 use crate::voicemail::Files;
 use media_server::Sounds;
@@ -25,18 +25,18 @@ const QUEUE: usize = 4096;
 
 /// The media server, as the other threads see it.
 pub(crate) struct SharedMediaServer {
-    pub(super) inputs: SyncSender<Input>,
-    pub(super) index: Arc<Index>,
-    pub(super) counts: Arc<Counts>,
+    pub(in crate::serve) inputs: SyncSender<Input>,
+    pub(in crate::serve) index: Arc<Index>,
+    pub(in crate::serve) counts: Arc<Counts>,
     product: String,
 }
 
 /// The parts of a media server before the start of its thread.
 pub(crate) struct Prepared {
-    pub(super) queue: Receiver<Input>,
-    pub(super) storage: Storage,
-    pub(super) sounds: Sounds,
-    pub(super) config: media_server::Config,
+    pub(in crate::serve) queue: Receiver<Input>,
+    pub(in crate::serve) storage: Storage,
+    pub(in crate::serve) sounds: Sounds,
+    pub(in crate::serve) config: media_server::Config,
 }
 
 impl SharedMediaServer {

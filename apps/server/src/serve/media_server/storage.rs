@@ -25,7 +25,7 @@ struct Job {
 }
 
 /// The storage of messages. When it is dropped, all requests so far are carried out.
-pub(super) struct Storage {
+pub(in crate::serve) struct Storage {
     index: Arc<Index>,
     jobs: Option<SyncSender<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -50,7 +50,7 @@ impl Storage {
     }
 
     /// Carries out a request of `call`. Returns the reply if it is known at once.
-    pub(super) fn ask(&self, call: CallId, mailbox: String, ask: Ask) -> Option<Reply> {
+    pub(in crate::serve) fn ask(&self, call: CallId, mailbox: String, ask: Ask) -> Option<Reply> {
         if ask == Ask::List {
             return Some(Reply::Listed(self.index.list(&mailbox)));
         }

@@ -1,10 +1,10 @@
 //! The final response of a request: the best one of its branches (RFC 3261 section 16.7).
 
+use super::super::call_changes;
 use super::super::fork::Fork;
 use super::super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::super::search::Search;
 use super::super::via_branch::Answer;
-use super::super::watching;
 use super::Context;
 use crate::core::event::Env;
 use crate::core::trunks::is_of_trunk;
@@ -93,7 +93,7 @@ impl Context {
                 let status = changed.map_or(status, |line: StatusLine<'_>| line.status.code());
                 self.back.pass(self.handle, status, &changes, None, &answer, env);
                 if self.begins_call() {
-                    watching::respond(self.handle, status, None, env);
+                    call_changes::respond(self.handle, status, None, env);
                 }
             }
             Some((503, _)) if is_of_trunk => self.respond(UNDELIVERED, env),
@@ -115,7 +115,7 @@ impl Context {
             context.back.respond(request, search.plan.arrived_on.remote, status, env);
         });
         if self.begins_call() {
-            watching::respond(self.handle, status.code(), None, env);
+            call_changes::respond(self.handle, status.code(), None, env);
         }
     }
 

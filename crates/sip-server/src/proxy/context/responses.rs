@@ -1,10 +1,10 @@
 //! The responses to the branches of a request (RFC 3261 section 16.7).
 
+use super::super::call_changes;
 use super::super::fork::{Cancel, ELSEWHERE, ForkState, reason_line};
 use super::super::forward::ResponseChanges;
 use super::super::media::{body_of_response, on_answer};
 use super::super::via_branch::Answer;
-use super::super::watching;
 use super::super::way_back::{Passed, ResponseOutcome};
 use super::Context;
 use crate::core::event::Env;
@@ -216,7 +216,7 @@ impl Context {
             ResponseChanges { distrusts, body: body.as_deref(), ..ResponseChanges::default() };
         let passed = self.back.pass(self.handle, status, &changes, from.opened, answer, env);
         if passed.is_some() && self.begins_call() {
-            watching::respond(self.handle, status, Some((answer.message, &answer.said)), env);
+            call_changes::respond(self.handle, status, Some((answer.message, &answer.said)), env);
         }
         passed
     }

@@ -2,7 +2,7 @@
 
 use super::itinerary::{Directory, Found, Itinerary};
 use super::stages::{Stages, best_failure};
-use crate::core::address_of_record::AddressOfRecord;
+use crate::core::address_of_record::{AddressOfRecord, uri_of};
 use crate::core::call_services::Group;
 use crate::core::config::{Mode, State};
 use crate::core::event::Env;
@@ -10,11 +10,10 @@ use crate::core::flow::Flow;
 use crate::core::incoming::Incoming;
 use crate::core::numbers::{Caller, Dialed};
 use crate::core::shared::Shared;
-use crate::proxy::numbers::uri_of;
 use crate::proxy::registered::targets_of;
 use crate::proxy::route::Preprocessed;
 use crate::proxy::target::{Targets, join_flows, keep_scheme};
-use crate::proxy::{joining, media_services};
+use crate::proxy::{joining, media_target};
 use alloc::boxed::Box;
 use lock_api::RawMutex;
 use sip::uri::is_sips;
@@ -54,7 +53,7 @@ impl<R: RawMutex> House<'_, R> {
     /// call.
     fn resolve_other(&mut self, name: &[u8], forwarder: Option<&[u8]>) -> Found {
         let (env, flow) = (self.env, self.flow);
-        let service = media_services::forward_target(self.shared, name, forwarder, &flow, env);
+        let service = media_target::forward_target(self.shared, name, forwarder, &flow, env);
         if let Some(target) = service {
             return Found::User(None, smallvec![target]);
         }

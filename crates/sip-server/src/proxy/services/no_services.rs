@@ -3,6 +3,7 @@
 use crate::core::address_of_record::AddressOfRecord;
 use crate::core::counters::Counters;
 use crate::core::event::Env;
+use crate::core::flow::Flow;
 use crate::core::incoming::Incoming;
 use crate::core::settings::Settings;
 use crate::core::shared::Shared;
@@ -29,7 +30,7 @@ pub(crate) const fn begin<R: RawMutex>(
 }
 
 impl Stages {
-    pub(crate) const fn of_request(_: &Message<'_>, _: &Settings) -> Option<Self> {
+    pub(crate) const fn of_request(_: &Message<'_>, _: Flow, _: &Settings) -> Option<Self> {
         None
     }
 

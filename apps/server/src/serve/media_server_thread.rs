@@ -1,13 +1,10 @@
 //! The thread of the media server: messages, packets, and the tick of 20 ms.
 
-use super::index::Index;
-use super::input::{Counts, Input};
-use super::shared::{Prepared, SharedMediaServer};
-use super::storage::Storage;
+use super::hub::Hub;
+use super::local::{CarryOut, Local};
+use super::media::{Media, OwnPorts};
+use super::media_server::{Counts, Index, Input, Prepared, SharedMediaServer, Storage};
 use crate::log;
-use crate::serve::hub::Hub;
-use crate::serve::local::{CarryOut, Local};
-use crate::serve::media::{Media, OwnPorts};
 use media_server::media::Channel;
 use media_server::{CallId, Event, Mailboxes, MediaServer, Opening, Transmit};
 use net::MAX_DATAGRAM;
