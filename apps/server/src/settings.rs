@@ -143,7 +143,7 @@ impl Settings {
         is_any.then(|| self.plan(domain)).transpose()
     }
 
-    /// The numbering plan of an office with these trunks, whose first domain is `domain`.
+    /// The numbering plan of an office with these trunks and the first domain `domain`.
     ///
     /// # Errors
     /// [`Failure`] if the plan has errors, which the reader of the configuration finds, too.

@@ -8,10 +8,10 @@ use sip_server::CallServices;
 use sip_server::config::Domain;
 use store::{CallRecords, Error, Storage, User, Users};
 
-/// The setting that names the database of accounts whose users are copied to the storage.
+/// The setting that names the database of accounts from which users are copied to the storage.
 const ACCOUNTS: &str = "accounts";
 
-/// The database of accounts whose users `storage` has, if any.
+/// The database of accounts from which `storage` has its users, if any.
 ///
 /// # Errors
 /// [`Error`] if the storage fails.
@@ -20,7 +20,7 @@ pub(crate) fn accounts_of(storage: &dyn Storage) -> Result<Option<String>, Error
     Ok(stored.map(|place| String::from_utf8_lossy(&place).into_owned()))
 }
 
-/// Stores the name of the database of accounts, or that there is none.
+/// Stores the name of the database of accounts. `None` removes it.
 ///
 /// # Errors
 /// [`Error`] if the storage fails.
@@ -37,7 +37,7 @@ pub(crate) trait Desk: Send + Sync {
     /// The stored users.
     fn users(&self) -> &dyn Users;
 
-    /// The database of accounts whose users are copied to the storage. `None` if the storage is
+    /// The database of accounts that is copied to the storage. `None` if the storage is
     /// their only place.
     ///
     /// # Errors

@@ -92,7 +92,7 @@ impl Accounts {
     /// begins to watch the table. `key` has to be secret and stay the same.
     ///
     /// # Errors
-    /// [`AccountsError`]: there is no such database, or the table is none of accounts.
+    /// [`AccountsError`]: there is no such database, or the table lacks columns.
     pub fn connect(
         place: &AccountsPlace,
         tls: ClientConfig,

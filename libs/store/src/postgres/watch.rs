@@ -78,7 +78,7 @@ pub(super) fn changes(
 ) -> Result<Option<Vec<(String, String)>>, AccountsError> {
     let first = client.notifications().timeout_iter(time).next()?;
     let Some(first) = first else {
-        // A connection whose other end is gone says nothing by itself.
+        // A connection that has lost its other end is silent: a query shows it.
         client.batch_execute(TRY_AFTER)?;
         return Ok(Some(Vec::new()));
     };

@@ -14,7 +14,7 @@ pub(in crate::serve) struct OwnPorts {
 }
 
 impl OwnPorts {
-    /// The bound `sockets`, of which that of RTP has the port `rtp`.
+    /// The bound `sockets`. RTP has the port `rtp`.
     pub(super) const fn new(sockets: Pair, rtp: u16, taken: Box<dyn Send>) -> Self {
         Self { sockets, rtp, _taken: taken }
     }
