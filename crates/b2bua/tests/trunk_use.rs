@@ -60,11 +60,11 @@ fn used(rig: &Rig, account: &Account) -> (u32, u32) {
 
 /// The minutes that the owner has stored last.
 fn stored(rig: &Rig) -> String {
-    let minutes = rig.owner.events.iter().filter_map(|event| match event {
+    let mut minutes = rig.owner.events.iter().filter_map(|event| match event {
         OwnerEvent::Use { minutes } => Some(minutes.to_string()),
         _ => None,
     });
-    minutes.last().expect("minutes")
+    minutes.next_back().expect("minutes")
 }
 
 #[test]

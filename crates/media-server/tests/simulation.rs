@@ -26,6 +26,9 @@ fn numbers(seed: u64) -> impl FnMut(&mut [u8]) + Send {
     }
 }
 
+/// A source of random octets.
+type RandomSource = Box<dyn FnMut(&mut [u8]) + Send>;
+
 struct Phone {
     agent: Agent,
     call: Call,
@@ -34,7 +37,7 @@ struct Phone {
     heard: Vec<i16>,
     rate: u32,
     ended: Option<End>,
-    random: Box<dyn FnMut(&mut [u8]) + Send>,
+    random: RandomSource,
     /// The first Route of the INVITE, as the proxy writes it.
     route: String,
 }
@@ -218,7 +221,7 @@ impl World {
 
     /// Lets 20 ms pass: each end sends and plays sound.
     fn tick(&mut self) {
-        self.now = self.now + FRAME;
+        self.now += FRAME;
         let now = self.now;
         let mut to_server = Vec::new();
         for phone in &mut self.phones {
@@ -293,7 +296,7 @@ impl World {
     /// Asserts that nothing is left some time after the last call.
     fn assert_empty(&mut self) {
         for _ in 0..40 {
-            self.now = self.now + Duration::from_secs(1);
+            self.now += Duration::from_secs(1);
             self.server.on_timer(self.now);
             self.phones.iter_mut().for_each(|phone| phone.agent.on_timer(self.now));
             self.settle();

@@ -106,7 +106,7 @@ impl Chosen {
 
 impl Pass {
     /// The trunk that the call goes to.
-    pub(super) const fn to_trunk(&self) -> Option<TrunkId> {
+    pub(super) const fn to_trunk(self) -> Option<TrunkId> {
         match self.trunk {
             Some(OnTrunk::To(trunk)) => Some(trunk),
             _ => None,

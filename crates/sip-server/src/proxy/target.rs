@@ -87,6 +87,7 @@ pub(crate) type Targets = SmallVec<[Target; 1]>;
 
 /// The destination of a binding.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is read at once, and a box would cost each call")]
 pub(crate) enum Leads {
     /// A phone or another server.
     Away(Target),

@@ -38,9 +38,9 @@ impl<R: RawMutex> Directory for House<'_, R> {
         }
         let mut targets = Targets::new();
         let user = shared.location.canonical(name);
-        match targets_of(shared, &user, None, &mut targets, env) {
-            Err(Status::NOT_FOUND) => return self.resolve_other(name, forwarder),
-            Ok(()) | Err(_) => {}
+        let found = targets_of(shared, &user, None, &mut targets, env);
+        if found == Err(Status::NOT_FOUND) {
+            return self.resolve_other(name, forwarder);
         }
         keep_scheme(&mut targets, is_for_sips);
         join_flows(&mut targets);
