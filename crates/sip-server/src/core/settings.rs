@@ -177,7 +177,9 @@ impl Settings {
     /// True if the B2BUA of the owner can be reached, as calls through trunks need it.
     pub(crate) fn reaches_b2bua(&self) -> bool {
         let Config { mode, state, record_route, .. } = &self.config;
-        (*mode, *state) == (Mode::Proxy, State::Stateful) && *record_route
+        cfg!(feature = "office")
+            && (*mode, *state) == (Mode::Proxy, State::Stateful)
+            && *record_route
     }
 
     /// The digest realm of a domain.

@@ -152,7 +152,7 @@ impl Pass {
         env: &Env<'_>,
     ) -> Option<Self> {
         let user = sip::uri::unescape(route.user?);
-        if !flow.is_internal() || user.len() != TEXT {
+        if !cfg!(feature = "office") || !flow.is_internal() || user.len() != TEXT {
             return None;
         }
         let mut bytes = [0; LENGTH];
