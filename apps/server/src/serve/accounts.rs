@@ -90,6 +90,8 @@ impl AccountsThread {
         storage: Arc<dyn Storage>,
     ) -> Result<Self, Failure> {
         let ending = Arc::<Ending>::default();
+        // Users that are not known may have been added to the database meanwhile.
+        desk.set_lacks_users(true);
         let copy = Copy { settings, tls, key, desk, storage, ending: Arc::clone(&ending) };
         let thread = std::thread::Builder::new().name("accounts".to_owned());
         let thread = thread.spawn(move || copy.run())?;
@@ -127,8 +129,6 @@ struct Copied {
 impl Copy {
     fn run(&self) {
         let mut pause = PAUSES[0];
-        // Users that are not known may have been added to the database meanwhile.
-        self.desk.set_lacks_users(true);
         loop {
             let followed = self.follow(&mut pause);
             self.desk.set_lacks_users(true);

@@ -143,8 +143,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     ));
     let (hosts, http_counters) = (settings.names(), Arc::clone(&hub.http));
     let admin = Admin::start(&data, Arc::<Running>::clone(&desk))?;
-    let threads = Workers::start(&hub, workers)?;
     let accounts = start_accounts(&settings, &desk, &storage)?;
+    let threads = Workers::start(&hub, workers)?;
     let start_ng = |ng: &Arc<Ng>| {
         let keeper = Arc::clone(&hub);
         let keep = move |record| keeper.keep(record);

@@ -193,7 +193,7 @@ pub(crate) fn authorize<R: RawMutex>(
     env: &mut Env<'_>,
 ) -> Result<Authorization, Refusal> {
     let Asked { incoming, is_for_us, grant, follows_invite, is_vouched, .. } = *asked;
-    if incoming.flow.is_internal() {
+    if cfg!(feature = "office") && incoming.flow.is_internal() {
         return authorize_internal(shared, asked, env);
     }
     let is_trusted = incoming.trust == Trust::Trusted;

@@ -210,7 +210,7 @@ fn find_route<R: RawMutex>(
         if targets.is_empty() {
             return Err(refused(Refusal::OnlyUnsecured));
         }
-        if let Some(pass) = &found.pass {
+        if let Some(pass) = found.pass.as_ref().filter(|_| joining::HAS_B2BUA) {
             joining::apply(pass, message, &mut targets, env);
             if targets.is_empty() {
                 // The phone has registered anew.

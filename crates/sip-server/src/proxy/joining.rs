@@ -23,6 +23,9 @@ use relay::Keying;
 use sip::{HeaderName, Message, Method};
 use smallvec::SmallVec;
 
+/// True if there may be a B2BUA beside the engine. Without one its code is left out.
+pub(super) const HAS_B2BUA: bool = cfg!(feature = "office");
+
 /// True if the request may go to the B2BUA: it begins a call. A call that comes from the B2BUA may
 /// not, nor one with a further Route, nor one of another registrar's domain, `is_by_edge`.
 pub(super) fn may_join(
@@ -31,7 +34,7 @@ pub(super) fn may_join(
     is_by_edge: bool,
     env: &Env<'_>,
 ) -> bool {
-    env.settings.has_b2bua() && is_new_call(incoming, found, is_by_edge)
+    HAS_B2BUA && env.settings.has_b2bua() && is_new_call(incoming, found, is_by_edge)
 }
 
 /// True if the call goes to a trunk or comes from one, and can go to the B2BUA.
@@ -127,7 +130,7 @@ pub(super) fn divert(
 /// the offer of the caller, if `target` is the B2BUA. A call without such a refusal, since one was
 /// remembered, renews nothing: the callee gets the offer of the caller at times.
 pub(super) fn note_answer(request: &Message<'_>, target: &Target, plan: &Plan, env: &Env<'_>) {
-    if target.detour.as_ref().is_none_or(|detour| detour.instead_of.is_some()) {
+    if !HAS_B2BUA || target.detour.as_ref().is_none_or(|detour| detour.instead_of.is_some()) {
         return;
     }
     if let Some(offer) = declined(request, target, plan, env) {
@@ -143,7 +146,8 @@ pub(super) fn direct_target(
     plan: &Plan,
     env: &Env<'_>,
 ) -> Option<Target> {
-    let direct = refused.detour.as_mut()?.instead_of.take()?;
+    let detour = refused.detour.as_mut().filter(|_| HAS_B2BUA)?;
+    let direct = detour.instead_of.take()?;
     if let Some(offer) = declined(request, refused, plan, env) {
         env.declined.forget(offer);
     }
@@ -229,7 +233,7 @@ pub(super) fn next_target(
     plan: &Plan,
     env: &Env<'_>,
 ) -> Option<Target> {
-    if !plan.may_join || refused.detour.is_some() {
+    if !HAS_B2BUA || !plan.may_join || refused.detour.is_some() {
         return None;
     }
     let changes_keys = other_offer(request, env)?;

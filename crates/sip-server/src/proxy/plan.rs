@@ -133,7 +133,8 @@ fn path_to<'t>(
     plan: &Plan,
     env: &Env<'_>,
 ) -> Cow<'t, [u8]> {
-    let (Some(detour), Some(names)) = (&target.detour, plan.record_route) else {
+    let detour = target.detour.as_ref().filter(|_| cfg!(feature = "office"));
+    let (Some(detour), Some(names)) = (detour, plan.record_route) else {
         return Cow::Borrowed(&target.path);
     };
     let Detour { only, changes_keys, ref attempts, from_trunk, .. } = **detour;

@@ -146,7 +146,7 @@ impl<'m> Preprocessed<'m> {
 
     /// The trunk that the call goes to, by the pass that the B2BUA of the owner has returned.
     pub(super) fn to_trunk(&self) -> Option<TrunkId> {
-        self.pass?.to_trunk()
+        self.pass.filter(|_| cfg!(feature = "office"))?.to_trunk()
     }
 
     /// The remaining Route elements.
