@@ -71,6 +71,8 @@ impl Office {
             configuration: &configuration,
             ..Options::default()
         });
+        office.wait_for_line("trunk silent: requests go to");
+        office.wait_for_line("trunk uplink: requests go to");
         Self { office, provider, port, _silent: silent }
     }
 

@@ -143,6 +143,9 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     ));
     let (hosts, http_counters) = (settings.names(), Arc::clone(&hub.http));
     let admin = Admin::start(&data, Arc::<Running>::clone(&desk))?;
+    // The first call meets the numbers.
+    desk.configure_numbers(plan, &config);
+    desk.configure_trunks(&settings.trunks, trunks);
     let accounts = start_accounts(&settings, &desk, &storage)?;
     let threads = Workers::start(&hub, workers)?;
     let start_ng = |ng: &Arc<Ng>| {
@@ -180,8 +183,6 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     }
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let looking_up = tokio::task::spawn_local(lookups.start(&hub, dns(&config)));
-        desk.configure_numbers(plan, &config);
-        desk.configure_trunks(&settings.trunks, trunks);
         let ending = tokio::task::spawn_local(end_lost_calls(Arc::clone(&hub), lost));
         let started = settings.clone();
         let renewal = Renewal::new(data, tls, settings);
