@@ -77,7 +77,8 @@ impl Recording {
         u32::try_from(held).unwrap_or(u32::MAX).saturating_mul(WINDOW_MS)
     }
 
-    /// The duration in milliseconds of all of these tones at the same time, with little other sound.
+    /// The duration in milliseconds of all of these tones at the same time, with little other
+    /// sound.
     #[must_use]
     pub fn chord_ms(&self, hertz: &[u32]) -> u32 {
         let length = usize::try_from(self.rate * WINDOW_MS / 1000).unwrap_or(usize::MAX);

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 const COTURN: Program = Program { name: "turnserver", packages: "coturn" };
 const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
-/// The port of the TURN server. The STUN server on the same machine has 3478 and, as its alternative
-/// port (RFC 5780), 3479: coturn shares a port with another coturn without an error.
+/// The port of the TURN server. The STUN server on the same machine has 3478 and, as its
+/// alternative port (RFC 5780), 3479: coturn shares a port with another coturn without an error.
 const PORT: u16 = 3490;
 /// The port of the TURN server for TLS.
 const SECURE_PORT: u16 = 5349;

@@ -1,4 +1,5 @@
-//! `barebell doctor`: the faults of a server and of its machine as they are now, each with a remedy.
+//! `barebell doctor`: the faults of a server and of its machine as they are now, each with a
+//! remedy.
 
 use crate::access::Access;
 use crate::admin::Condition;

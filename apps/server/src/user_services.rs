@@ -54,7 +54,8 @@ fn apply(
     })?;
     for target in &row.unknown {
         note(&format!(
-            "{target} is no user: calls that are forwarded there fail, unless it is a group"
+            "{target} is no user: calls that are forwarded there fail, unless it is a group, a \
+             service or a number"
         ));
     }
     Ok(())

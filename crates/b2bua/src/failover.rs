@@ -12,7 +12,8 @@ use sip::Instant;
 use sip_ua::{End, Failure};
 
 impl B2bua {
-    /// Replaces the trunks. The proxy names a trunk by its place among them. Calls that stand go on.
+    /// Replaces the trunks. The proxy names a trunk by its place among them. Calls that stand go
+    /// on.
     pub fn set_trunks(&mut self, trunks: Vec<Trunk>) {
         self.agent.set_accounts(trunks.iter().map(Trunk::credentials).collect());
         self.config.trunks = trunks;

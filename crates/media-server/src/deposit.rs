@@ -1,5 +1,5 @@
-//! The recording of a message: a greeting, a beep, and the message, which ends by silence, by a key,
-//! by its maximum duration, or with the call.
+//! The recording of a message: a greeting, a beep, and the message, which ends by silence, by a
+//! key, by its maximum duration, or with the call.
 
 use crate::event::{Ask, Recording, Reply};
 use crate::player::Player;

@@ -2,8 +2,8 @@
 //!
 //! ## Contents
 //!
-//! - [`MediaServer`]: the engine. Its inputs are messages and packets with their times, a tick every
-//!   20 ms, and the replies of its owner. Its outputs are messages
+//! - [`MediaServer`]: the engine. Its inputs are messages and packets with their times, a tick
+//!   every 20 ms, and the replies of its owner. Its outputs are messages
 //!   ([`MediaServer::poll_transmit`]), packets ([`MediaServer::tick`]) and requests to its owner
 //!   ([`MediaServer::poll_event`]).
 //! - [`Config`]: the limits.

@@ -30,7 +30,8 @@ impl Encode for Standing {
 }
 
 impl Notifier {
-    /// Tells a change of `package` to the subscribers of `user`. Returns false without a subscriber.
+    /// Tells a change of `package` to the subscribers of `user`. Returns false without a
+    /// subscriber.
     pub(crate) fn tell(&mut self, user: &str, package: Package, now: Instant) -> bool {
         let keys = self.users.get(user).map(|user| user.subscriptions.clone()).unwrap_or_default();
         let mut is_told = false;

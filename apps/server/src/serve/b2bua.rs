@@ -66,9 +66,9 @@ impl SharedB2bua {
         internal.extend(taken.map(|it| (it.flow, bytes[it.range].to_vec())));
     }
 
-    /// Passes the messages in `local.internal` that are for it to the B2BUA, and its messages to the engine.
-    /// `trace` is told which of those each message causes, since a leg has a Call-ID of its own.
-    /// Returns the digits that the B2BUA asks about.
+    /// Passes the messages in `local.internal` that are for it to the B2BUA, and its messages to
+    /// the engine. `trace` is told which of those each message causes, since a leg has a Call-ID of
+    /// its own. Returns the digits that the B2BUA asks about.
     pub(super) fn exchange(
         &self,
         now: Instant,

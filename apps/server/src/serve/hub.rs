@@ -174,8 +174,8 @@ impl Hub {
         timers.into_iter().flatten().min()
     }
 
-    /// Runs the timers of the engine, of the user agents in the process, of digits and of handshakes
-    /// that are due at `now`.
+    /// Runs the timers of the engine, of the user agents in the process, of digits and of
+    /// handshakes that are due at `now`.
     pub(super) fn on_timer(&self, now: Instant, local: &mut Local) {
         local.worker.on_timer(now, &mut local.out);
         self.b2bua.on_timer(now, local);

@@ -197,8 +197,8 @@ impl Turns {
         self.settle();
     }
 
-    /// Reads the packets, and sends those of 20 ms, if they are due at `due`. Returns the time of the
-    /// next tick.
+    /// Reads the packets, and sends those of 20 ms, if they are due at `due`. Returns the time of
+    /// the next tick.
     fn tick(&mut self, due: Instant) -> Instant {
         let start = Instant::now();
         if self.server.calls() == 0 {

@@ -162,8 +162,8 @@ impl Rig {
         rig
     }
 
-    /// Returns phone 0, which is registered at the proxy in front of the B2BUA, and a phone for each
-    /// of `trunks`, which is the trunk.
+    /// Returns phone 0, which is registered at the proxy in front of the B2BUA, and a phone for
+    /// each of `trunks`, which is the trunk.
     pub(crate) fn office(seed: u64, trunks: Vec<barebell_b2bua::Trunk>) -> Self {
         let mut account = Account::new(&format!("sip:p0@{}", server()));
         account.proxy = Some(format!("sip:{};lr", server()));

@@ -6,8 +6,8 @@ use sip::Duration;
 
 /// The call services of a user: forwards, and do not disturb.
 ///
-/// A target is `name@domain` with a served domain: a user or a group. It is called as the user would
-/// call it.
+/// A target is `name@domain` with a served domain: a user or a group. It is called as the user
+/// would call it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallServices {
     /// The target of all calls.

@@ -80,9 +80,9 @@ impl Env<'_> {
         may
     }
 
-    /// True if a request that came on `arrived_on` may be sent to `place`, which a party in the scope
-    /// `origin` has named. A refusal is counted. Only the B2BUA sends to trunks: a trunk accepts
-    /// calls by the address of this server.
+    /// True if a request that came on `arrived_on` may be sent to `place`, which a party in the
+    /// scope `origin` has named. A refusal is counted. Only the B2BUA sends to trunks: a trunk
+    /// accepts calls by the address of this server.
     pub(crate) fn may_send(&self, arrived_on: &Flow, origin: Scope, place: &Location) -> bool {
         if !self.may_reach(origin, place) {
             return false;

@@ -1,4 +1,5 @@
-//! The users and groups of this server as an itinerary asks for them, and the first stage of a call.
+//! The users and groups of this server as an itinerary asks for them, and the first stage of a
+//! call.
 
 use super::itinerary::{Directory, Found, Itinerary};
 use super::stages::{Stages, best_failure};
@@ -78,8 +79,8 @@ fn group<'e>(name: &[u8], env: &Env<'e>) -> Option<&'e Group> {
 }
 
 /// Leads the call `incoming` to `user`, if it is a group or has call services: adds the phones of
-/// the first stage to `targets`. With `is_joined` the call goes to the B2BUA, which calls again, and
-/// has no stages here. `None` if the request has no call services.
+/// the first stage to `targets`. With `is_joined` the call goes to the B2BUA, which calls again,
+/// and has no stages here. `None` if the request has no call services.
 ///
 /// # Errors
 /// The status of the response, if no phone can be called.

@@ -272,8 +272,8 @@ impl Itinerary {
         true
     }
 
-    /// Enters the `group` of the last entry. The member at `first` is the first one. Returns true if
-    /// phones ring.
+    /// Enters the `group` of the last entry. The member at `first` is the first one. Returns true
+    /// if phones ring.
     fn enter_group(
         &mut self,
         group: &Group,

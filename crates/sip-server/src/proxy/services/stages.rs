@@ -70,8 +70,8 @@ impl Stages {
         }
     }
 
-    /// The stages of a call on `flow` to the user that `request` names, which is within no dialog. The
-    /// phones ring already. `None` if it names no user of this server, or a dialog of the user.
+    /// The stages of a call on `flow` to the user that `request` names, which is within no dialog.
+    /// The phones ring already. `None` if it names no user of this server, or a dialog of the user.
     pub(crate) fn of_request(
         request: &Message<'_>,
         flow: Flow,
