@@ -9,6 +9,8 @@ use peers::server::TRUSTS_NOBODY;
 use peers::test_server::TestServer;
 use peers::transport::Transport::{Tcp, Tls, Udp};
 use std::ops::Range;
+use std::thread;
+use std::time::Duration;
 
 /// The ports of the relay.
 const PORTS: Range<u16> = 32_000..32_300;
@@ -16,10 +18,10 @@ const PORTS: Range<u16> = 32_000..32_300;
 /// The sockets of a call of two phones.
 const SOCKETS: usize = 4;
 
-/// A server that relays all calls, with this rule for keys.
-fn relay(keys: &str) -> TestServer {
+/// A server that relays all calls, with this rule for keys, and further lines of `[media]`.
+fn relay(keys: &str, more: &str) -> TestServer {
     let media = format!("relay = \"all\"\nports = \"{}-{}\"\n", PORTS.start, PORTS.end - 1);
-    TestServer::with(&format!("{TRUSTS_NOBODY}[media]\n{media}keys = \"{keys}\"\n"), &[])
+    TestServer::with(&format!("{TRUSTS_NOBODY}[media]\n{media}keys = \"{keys}\"\n{more}"), &[])
 }
 
 /// Waits until the relay has this number of open ports.
@@ -29,7 +31,7 @@ fn wait_for_sockets(exchange: &TestServer, count: usize) {
 
 /// Starts the phones of alice and bob at a relay with this rule for `keys`.
 fn pair(keys: &str, alice: Side, bob: Side) -> Pair {
-    Pair::of_sides(relay(keys), alice, bob)
+    Pair::of_sides(relay(keys, ""), alice, bob)
 }
 
 /// Alice calls bob. Each hears the other, also after a hold of either side. barebell-phone and the
@@ -101,6 +103,24 @@ fn keys_are_offered_to_every_callee() {
 fn audio_of_phones_with_encrypted_signalling_is_encrypted() {
     talks("required", (Twinkle, Off, Udp), (Barebell, Required, Tls));
     is_encrypted("required", (Linphone, Required, Tls), (Barebell, Optional, Tls), true);
+}
+
+/// Alice holds the call for longer than a call without packets lasts. Phones that hold play nothing.
+#[test]
+fn a_call_on_hold_outlives_the_time_without_packets() {
+    for kinds in [[Baresip, Twinkle], [Twinkle, Baresip], [Linphone, Baresip]] {
+        let [alice, bob] = kinds.map(|kind| (kind, Off, Udp));
+        let mut pair = Pair::of_sides(relay("passed", "timeout = \"6s\"\n"), alice, bob);
+        pair.connect();
+        pair.hear();
+        pair.alice.act_and_wait_for_ok(&Action::Hold, "INVITE");
+        thread::sleep(Duration::from_secs(12));
+        pair.alice.act_and_wait_for_ok(&Action::Resume, "INVITE");
+        pair.bob.wait_until_it_hears_more(pair.alice.account.tone);
+        pair.alice.wait_until_it_hears_more(pair.bob.account.tone);
+        pair.end(true);
+        wait_for_sockets(&pair.exchange, 0);
+    }
 }
 
 /// Three phones, of which alice talks with bob.

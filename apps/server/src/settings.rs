@@ -225,6 +225,8 @@ impl Settings {
             ("media.relay", is_turned_on),
             ("media.ports", now.ports != media.ports),
             ("media.timeout", old.inactivity != limits.inactivity),
+            ("media.hold_timeout", old.hold != limits.hold),
+            ("media.max_bandwidth", old.bandwidth != limits.bandwidth),
             ("media.max_calls", now.max_calls != media.max_calls),
             ("media.max_calls_per_source", old.calls_of_owner != limits.calls_of_owner),
             ("media.max_transcoded", old.conversions != limits.conversions),

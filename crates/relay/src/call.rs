@@ -137,8 +137,9 @@ pub(crate) struct Branch<R: RawMutex, P> {
     pub(crate) created: Duration,
     /// The time of the last description.
     pub(crate) described: Duration,
-    /// The time of the last provisional response.
-    pub(crate) progressed: Duration,
+    /// The time of the last sign of an end in the signalling: a description, a provisional response,
+    /// or an [answered request](crate::Calls::note_answer).
+    pub(crate) signalled: Duration,
     pub(crate) ringing: Option<Duration>,
     pub(crate) answered: Option<Duration>,
     /// The result of the check for media after the answer, as soon as it is known.
@@ -216,7 +217,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             ends,
             created: passage.now,
             described: passage.now,
-            progressed: passage.now,
+            signalled: passage.now,
             ringing: None,
             answered: None,
             no_media: None,
@@ -258,7 +259,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
         let mut from = *ends.from;
         from.is_proven = self.ends[by.index()].is_proven();
         let ends = &Ends { from: &from, ..*ends };
-        self.described = now;
+        (self.described, self.signalled) = (now, now);
         let answers = |exchange: &Option<Exchange>, id, in_response| {
             let fits = |it: &Exchange| it.id == id && it.in_response == in_response;
             exchange.as_ref().is_some_and(fits)

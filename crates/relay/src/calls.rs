@@ -48,6 +48,10 @@ pub trait Calls: Send + Sync {
     /// Records a provisional response on the branch `id`. `rings` is true if a callee rings.
     fn progress(&self, call_id: &[u8], id: &[u8], rings: bool, now: Duration);
 
+    /// Records that an end of the dialog with these tags, in any order, has answered a request of
+    /// the other end. A call on hold goes on for [`Limits::hold`](crate::Limits::hold) from now.
+    fn note_answer(&self, call_id: &[u8], tags: [&[u8]; 2], now: Duration);
+
     /// Records that the callee with this tag has answered on the branch `id`. Returns true if the
     /// call is relayed and has no [attachment](Calls::attach).
     fn confirm(&self, call_id: &[u8], id: &[u8], callee_tag: &[u8], now: Duration) -> bool;

@@ -23,7 +23,9 @@ pub struct Limits {
     pub inactivity: Duration,
     /// The same after an end has [left](crate::CallReport::has_left) by an RTCP BYE.
     pub departure: Duration,
-    /// A call without expected packets, as on hold, ends after this time without a description.
+    /// A call without expected packets, as on hold, ends after this time without a sign of either
+    /// end: a packet, RTCP included, a description, or an [answered
+    /// request](crate::Calls::note_answer).
     pub hold: Duration,
 }
 
@@ -38,7 +40,7 @@ impl Default for Limits {
             ringing: Duration::from_secs(300),
             inactivity: Duration::from_secs(60),
             departure: Duration::from_secs(10),
-            hold: Duration::from_secs(24 * 3600),
+            hold: Duration::from_secs(4 * 3600),
         }
     }
 }

@@ -86,6 +86,10 @@ impl Refused {
 
 type Shards<R, P> = Box<[Mutex<R, Shard<R, P>>]>;
 
+/// The least time after which a call without a relayed medium ends: it has no port, and its ends
+/// may exchange other media than datagrams.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 /// Branches by their Call-ID.
 type Shard<R, P> = HashMap<Box<[u8]>, Vec<Branch<R, P>>>;
 
@@ -282,28 +286,36 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
         }
     }
 
-    /// True if the call rings for too long, or is silent though an end announces to send.
+    /// True if the call rings for too long, is silent though an end announces to send, or is on hold
+    /// for too long without a sign of its ends.
     fn is_over(&self, branch: &Branch<R, H::Ports>, now: Duration) -> bool {
         let Some(answered) = branch.answered else {
-            let last = branch.described.max(branch.progressed);
-            return now.saturating_sub(last) > self.limits.ringing;
+            return now.saturating_sub(branch.signalled) > self.limits.ringing;
         };
         if branch.web_fault(now).is_some() {
             return true;
         }
-        let mut is_silent = false;
+        let (mut is_silent, mut sign) = (false, answered.max(branch.signalled));
         for stream in branch.streams() {
-            let Activity { since, last, has_left, .. } = stream.activity();
-            let Some(since) = since else { continue };
+            let activity = stream.activity();
+            sign = sign.max(activity.heard.unwrap_or_default());
+            if activity.is_on_hold {
+                continue;
+            }
+            let Activity { since, last, has_left, .. } = activity;
             is_silent = true;
-            let last = last.unwrap_or(answered).max(answered).max(since);
+            let last = last.max(since).unwrap_or(answered).max(answered);
             let Limits { departure, inactivity, .. } = self.limits;
             let limit = if has_left == [false; 2] { inactivity } else { departure.min(inactivity) };
             if now.saturating_sub(last) <= limit {
                 return false;
             }
         }
-        is_silent || now.saturating_sub(branch.described) > self.limits.hold
+        let hold = match branch.streams().next() {
+            Some(_) => self.limits.hold,
+            None => self.limits.hold.max(DAY),
+        };
+        is_silent || now.saturating_sub(sign) > hold
     }
 
     /// Counts a call, and charges `owner` for it.
@@ -347,11 +359,19 @@ where
     fn progress(&self, call_id: &[u8], id: &[u8], rings: bool, now: Duration) {
         self.with_branches(call_id, |branches| {
             if let Some(branch) = branches.iter_mut().find(|branch| *branch.id == *id) {
-                branch.progressed = now;
+                branch.signalled = now;
                 if rings {
                     branch.ringing.get_or_insert(now);
                 }
             }
+        });
+    }
+
+    fn note_answer(&self, call_id: &[u8], tags: [&[u8]; 2], now: Duration) {
+        self.with_branches(call_id, |branches| {
+            let is_it =
+                |branch: &&mut Branch<R, H::Ports>| branch.side_of(tags[0], tags[1]).is_some();
+            branches.iter_mut().filter(is_it).for_each(|branch| branch.signalled = now);
         });
     }
 

@@ -40,6 +40,9 @@ pub struct CallReport {
     /// True if no packet came within 5 seconds after the answer. `None` if it is not known: the
     /// call is not answered, or ended before.
     pub no_media: Option<bool>,
+    /// True if no packet is expected, as on hold. An answered call without a packet ends by
+    /// [`Limits::hold`](crate::Limits::hold) then.
+    pub on_hold: bool,
     /// True for each end that has left the media: it has sent an RTCP BYE, and no packet since.
     pub has_left: [bool; 2],
     /// The reason why the leg of a browser is over, if that has ended the call.
@@ -77,6 +80,7 @@ impl CallReport {
             answered: branch.answered,
             last_packet: branch.streams().filter_map(|stream| stream.activity().last).max(),
             no_media: branch.no_media,
+            on_hold: branch.streams().all(|stream| stream.activity().is_on_hold),
             has_left: branch.has_left(),
             web_fault: None,
             is_last: !others.iter().any(goes_on),
@@ -108,6 +112,7 @@ impl CallReport {
             answered: None,
             last_packet: None,
             no_media: None,
+            on_hold: false,
             has_left: [false; 2],
             web_fault: None,
             is_last: true,
@@ -125,6 +130,7 @@ impl CallReport {
             }
             (Some(_), _) if self.web_fault == Some(WebFault::Keys) => "has no keys of the browser",
             (None, _) => "is not answered",
+            (Some(_), _) if self.on_hold => "is on hold without a sign of its ends",
             (Some(_), [false, false]) => "has no packets",
             (Some(_), _) => "has no packets after an RTCP BYE",
         }

@@ -33,6 +33,8 @@ pub(crate) struct LegStatistics {
     pub(crate) unsent: u64,
     pub(crate) first: Option<Duration>,
     pub(crate) last: Option<Duration>,
+    /// The time of the last RTCP packet, or of the last check of a browser.
+    pub(crate) heard: Option<Duration>,
     /// True if the end has sent an RTCP BYE of its source (RFC 3550 section 6.6), and no packet
     /// since.
     pub(crate) has_left: bool,
@@ -113,6 +115,7 @@ impl LegStatistics {
         if kind != Kind::Rtcp {
             return self.count(packet.len(), now);
         }
+        self.heard = Some(now);
         let Ok(compound) = Compound::parse(packet) else { return };
         for packet in compound.packets() {
             match packet {

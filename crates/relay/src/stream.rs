@@ -24,6 +24,9 @@ use rtp::Packet;
 use smallvec::SmallVec;
 use srtp::{MasterKey, PolicyError, Suite};
 
+/// The time after the beginning of a hold for which packets of before may arrive.
+const LATE: Duration = Duration::from_secs(5);
+
 /// A packet that is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relayed {
@@ -94,8 +97,13 @@ impl<R> core::fmt::Debug for Stream<R> {
 pub(crate) struct Activity {
     /// The time since which an end is to send, if one is.
     pub(crate) since: Option<Duration>,
-    /// The time of the last packet.
+    /// True if no packet is expected. An end that holds a call without music announces to send, and
+    /// sends nothing more.
+    pub(crate) is_on_hold: bool,
+    /// The time of the last packet except RTCP.
     pub(crate) last: Option<Duration>,
+    /// The time of the last packet, RTCP and checks of browsers included.
+    pub(crate) heard: Option<Duration>,
     /// True for each end that has sent an RTCP BYE and no packet since.
     pub(crate) has_left: [bool; 2],
 }
@@ -132,11 +140,24 @@ impl<R: RawMutex> Stream<R> {
                 let announced = (one.announced.as_ref(), other.announced.as_ref());
                 matches!(announced, (Some(one), Some(other)) if one.sends() && other.receives())
             };
-            let expects = is_open(&legs[0], &legs[1]) || is_open(&legs[1], &legs[0]);
+            let sends = [is_open(&legs[0], &legs[1]), is_open(&legs[1], &legs[0])];
             let since = legs.iter().map(|leg| leg.since).max();
             let last = legs.iter().filter_map(|leg| leg.statistics.last).max();
+            let heard = legs.iter().filter_map(|leg| leg.statistics.heard).max().max(last);
             let has_left = legs.each_ref().map(|leg| leg.statistics.has_left);
-            Activity { since: since.filter(|_| expects), last, has_left }
+            let has_music = |leg: &Leg| leg.statistics.last > since.map(|since| since + LATE);
+            let is_on_hold = match sends {
+                [false, false] => true,
+                [true, true] => false,
+                [is_caller, _] => !has_music(&legs[usize::from(!is_caller)]),
+            };
+            Activity {
+                since: since.filter(|_| sends != [false; 2]),
+                is_on_hold: is_on_hold && (sends == [false; 2] || has_left == [false; 2]),
+                last,
+                heard,
+                has_left,
+            }
         })
     }
 
@@ -366,6 +387,7 @@ fn relay(
         match Kind::of(packet) {
             kind @ Kind::Stun => {
                 let length = web.check(now, from, buffer, length).ok_or(Drop::Kind(kind))?;
+                from_leg.statistics.heard = Some(now);
                 return Ok(Relayed::on(Way::Back, from, channel, length));
             }
             Kind::Dtls if web.is_checked(from) => {

@@ -320,10 +320,11 @@ fn read_media(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("records_size", &mut media.records_size.0, values::memory);
     section.read("history", &mut media.history.age, values::history);
     section.read("history_calls", &mut media.history.calls, at_least(1));
-    let mut timeout = None;
-    section.read_some("timeout", &mut timeout, values::some_duration);
-    if let Some(timeout) = timeout {
-        media.limits.inactivity = std::time::Duration::from_micros(timeout.as_micros());
+    let limits = &mut media.limits;
+    for (key, limit) in [("timeout", &mut limits.inactivity), ("hold_timeout", &mut limits.hold)] {
+        let mut timeout = None;
+        section.read_some(key, &mut timeout, values::some_duration);
+        *limit = timeout.map_or(*limit, std::time::Duration::from);
     }
     let most = media.ports.pairs() * 2 / PORTS_PER_STREAM;
     for (key, calls) in [("max_calls", media.max_calls), ("ng_max_calls", media.ng_max_calls)] {

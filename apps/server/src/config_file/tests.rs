@@ -157,6 +157,7 @@ fn every_kind_of_value_is_read() {
         max_bandwidth_per_source = "10Mbit"
         max_bandwidth_per_call = "800kbit"
         timeout = "2m"
+        hold_timeout = "90m"
         ng = "10.0.0.5:2223"
         ng_clients = ["10.0.0.0/24", "10.0.1.7"]
         ng_interfaces = ["internal 10.0.0.5", "external 10.0.2.5 as 203.0.113.5"]
@@ -194,7 +195,7 @@ fn every_kind_of_value_is_read() {
     assert_eq!((limits.calls, limits.calls_of_owner), (200, 20));
     assert_eq!((limits.conversions, limits.conversions_of_owner), (30, 0));
     assert_eq!(engine.transcode, [relay::Codec::Pcma, relay::Codec::Opus]);
-    assert_eq!(limits.inactivity.as_secs(), 120);
+    assert_eq!([limits.inactivity, limits.hold].map(|limit| limit.as_secs()), [120, 5400]);
     let relay::Bandwidth { all, owner, call } = limits.bandwidth;
     assert_eq!([all, owner, call], [250_000_000, 1_250_000, 100_000]);
     let ng = &media.ng;

@@ -1,6 +1,7 @@
 //! Offers and answers, limits, and the ends of calls.
 
 use super::*;
+use crate::CallReport;
 
 #[test]
 fn a_medium_has_its_ports_until_its_end_is_answered() {
@@ -154,16 +155,97 @@ fn a_call_that_is_not_answered_ends_after_the_last_progress() {
     assert_eq!((expire(901), rig.open.load(Relaxed)), (1, 0));
 }
 
-#[test]
-fn a_call_on_hold_whose_ends_have_vanished_ends_after_a_day() {
+/// The calls that are over after so many seconds.
+fn expire(rig: &Rig, seconds: u64) -> Vec<CallReport> {
+    (0..16).flat_map(|_| rig.relay.expire(Duration::from_secs(seconds))).collect()
+}
+
+/// A call with this direction of the caller and that of the callee.
+fn held(caller: &str, callee: &str) -> Rig {
     let rig = Rig::new(Limits::default());
-    rig.first_offer(&(sdp("198.51.100.1", 4000) + "a=inactive\r\n"));
-    rig.first_answer(&(sdp("203.0.113.1", 6000) + "a=inactive\r\n")).unwrap();
-    let expire = |seconds| -> usize {
-        (0..16).map(|_| rig.relay.expire(Duration::from_secs(seconds)).len()).sum()
-    };
-    assert_eq!(expire(86_400), 0);
-    assert_eq!((expire(86_401), rig.open.load(Relaxed), rig.relay.count()), (1, 0, 0));
+    rig.first_offer(&(sdp("198.51.100.1", 4000) + caller));
+    rig.first_answer(&(sdp("203.0.113.1", 6000) + callee)).unwrap();
+    rig
+}
+
+const INACTIVE: [&str; 2] = ["a=inactive\r\n"; 2];
+
+/// The hold limit in seconds.
+const HOLD: u64 = 4 * 3600;
+
+#[test]
+fn a_call_on_hold_whose_ends_have_vanished_ends() {
+    for [caller, callee] in [
+        INACTIVE,
+        ["a=sendonly\r\n", "a=recvonly\r\n"],
+        ["a=recvonly\r\n", "a=sendonly\r\n"],
+        ["a=sendonly\r\n", "a=inactive\r\n"],
+    ] {
+        let rig = held(caller, callee);
+        assert!(expire(&rig, HOLD).is_empty(), "{caller} {callee}");
+        let ended = expire(&rig, HOLD + 1);
+        assert_eq!((ended.len(), ended[0].on_hold), (1, true));
+        assert_eq!(ended[0].fault(), "is on hold without a sign of its ends");
+        assert_eq!((rig.open.load(Relaxed), rig.relay.count()), (0, 0));
+    }
+}
+
+#[test]
+fn a_call_on_hold_goes_on_with_each_sign_of_an_end() {
+    let at = Duration::from_secs(10_000);
+    let report = [0x80, 201, 0, 1, 0, 0, 0, 9];
+    let signs: [&dyn Fn(&Rig); 5] = [
+        &|rig| drop(rig.send(Side::Caller, "198.51.100.1:4000", &report)),
+        &|rig| drop(rig.send(Side::Callee, "203.0.113.1:6000", &rtp(1))),
+        &|rig| rig.relay.note_answer(b"c", [b"caller", b"callee"], at),
+        &|rig| rig.relay.note_answer(b"c", [b"callee", b"caller"], at),
+        &|rig| {
+            let late = |passage: &mut Passage<'_>| passage.now = at;
+            let body = sdp("198.51.100.1", 4000) + INACTIVE[0];
+            rig.pass(Side::Caller, Role::Offer { exchange: 2 }, &body, late).unwrap().unwrap();
+        },
+    ];
+    for (number, sign) in signs.iter().enumerate() {
+        let rig = held(INACTIVE[0], INACTIVE[1]);
+        rig.now.set(at);
+        sign(&rig);
+        assert!(expire(&rig, 10_000 + HOLD).is_empty(), "{number}");
+        assert_eq!(expire(&rig, 10_001 + HOLD).len(), 1, "{number}");
+    }
+    // The answer in another dialog, and the RTCP of another host.
+    let rig = held(INACTIVE[0], INACTIVE[1]);
+    rig.now.set(at);
+    rig.relay.note_answer(b"c", [b"caller", b"another"], at);
+    rig.send(Side::Caller, "192.0.2.66:4000", &report).unwrap_err();
+    assert_eq!(expire(&rig, HOLD + 1).len(), 1);
+}
+
+#[test]
+fn a_call_without_relayed_media_has_a_day() {
+    let rig = held("", "");
+    exchange(&rig, 2, &sdp("198.51.100.1", 0), &sdp("203.0.113.1", 0));
+    assert_eq!(rig.open.load(Relaxed), 0);
+    assert!(expire(&rig, 24 * 3600).is_empty());
+    assert_eq!(expire(&rig, 24 * 3600 + 1).len(), 1);
+}
+
+#[test]
+fn the_end_that_holds_has_music_or_none() {
+    let held = || held("a=sendonly\r\n", "a=recvonly\r\n");
+    // Packets that were under way when the hold began, and those of an end that is not to send.
+    let rig = held();
+    rig.now.set(Duration::from_secs(5));
+    rig.send(Side::Caller, "198.51.100.1:4000", &rtp(1)).unwrap();
+    rig.now.set(Duration::from_secs(100));
+    rig.send(Side::Callee, "203.0.113.1:6000", &rtp(1)).unwrap();
+    assert!(expire(&rig, 1_000).is_empty());
+    // Music that has ended.
+    let rig = held();
+    rig.now.set(Duration::from_secs(6));
+    rig.send(Side::Caller, "198.51.100.1:4000", &rtp(1)).unwrap();
+    assert!(expire(&rig, 66).is_empty());
+    let ended = expire(&rig, 67);
+    assert_eq!((ended.len(), ended[0].on_hold, ended[0].fault()), (1, false, "has no packets"));
 }
 
 #[test]

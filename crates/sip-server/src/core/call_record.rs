@@ -18,10 +18,11 @@ pub(crate) const RETARGETED: &str = "retargeted ";
 /// does not pass this Reason from one leg to the other.
 pub const LOST_REASON: &str = "SIP;cause=408;text=\"No response\"";
 
-/// The Reason of a call that had no packets, of one that was not answered, of one that a browser
-/// does not consent to any more or has no keys for, and of one that an end has left by an RTCP BYE
-/// (ITU-T Q.850: normal call clearing).
+/// The Reason of a call that had no packets, of one on hold without a sign of its ends, of one that
+/// was not answered, of one that a browser does not consent to any more or has no keys for, and of
+/// one that an end has left by an RTCP BYE (ITU-T Q.850: normal call clearing).
 const NO_MEDIA: &str = "SIP;cause=408;text=\"No media\"";
+const HOLD_TIMEOUT: &str = "SIP;cause=408;text=\"Hold timeout\"";
 const NO_ANSWER: &str = "SIP;cause=408;text=\"No answer\"";
 const NO_CONSENT: &str = "SIP;cause=408;text=\"No consent\"";
 const NO_KEYS: &str = "SIP;cause=488;text=\"No keys by DTLS\"";
@@ -146,6 +147,7 @@ impl CallRecord {
             (None, _) => (Party::Server, NO_ANSWER),
             _ if report.web_fault == Some(WebFault::Keys) => (Party::Server, NO_KEYS),
             _ if report.web_fault.is_some() => (Party::Server, NO_CONSENT),
+            _ if report.on_hold => (Party::Server, HOLD_TIMEOUT),
             (_, [false, false]) => (Party::Server, NO_MEDIA),
             (_, [true, false]) => (Party::Caller, RTCP_BYE),
             (_, [false, true]) => (Party::Callee, RTCP_BYE),

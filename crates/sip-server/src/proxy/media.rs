@@ -124,12 +124,16 @@ pub(super) fn body_of_response(
     let Answer { message: response, said } = answer;
     let [from, to] = [&seen(from), &seen(to)];
     let (relay, status) = (env.relay?, response.status()?);
+    let now = env.now.since_epoch();
+    // Both ends of the dialog live. A refresh of the session is an UPDATE without a description.
+    if (200..300).contains(&status) && !matches!(said.cseq.method, Method::Invite | Method::Bye) {
+        relay.note_answer(said.call_id, [said.from_tag, said.to_tag], now);
+    }
     if !matches!(said.cseq.method, Method::Invite | Method::Prack | Method::Update) {
         return None;
     }
     let via = response.top_via().ok()?;
     let branch = via.branch()?;
-    let now = env.now.since_epoch();
     if said.cseq.method == Method::Invite && (101..200).contains(&status) {
         relay.progress(said.call_id, branch, (180..190).contains(&status), now);
     }

@@ -124,6 +124,36 @@ fn both_ends_of_a_call_through_a_nat_get_the_address_of_the_relay() {
     assert_eq!(relay.count(), 0);
 }
 
+/// The number of calls that are over by the limits of the relay after so many hours.
+fn expired(relay: &Arc<dyn Calls>, rig: &Rig, hours: u64) -> usize {
+    let now = std::time::Duration::from_micros(rig.now.as_micros());
+    let then = now + std::time::Duration::from_secs(hours * 3600);
+    (0..16).map(|_| relay.expire(then).len()).sum()
+}
+
+#[test]
+fn an_answered_request_within_the_dialog_keeps_a_call_on_hold() {
+    for (method, status, is_kept) in
+        [("UPDATE", 200, true), ("OPTIONS", 200, true), ("INFO", 481, false)]
+    {
+        let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+        let held = format!("{}a=inactive\r\n", sdp("192.168.1.5"));
+        let first = offer("192.168.1.5").with_body(&held);
+        let forwarded = rig.send(&udp(NAT), &first).forwarded().clone();
+        answer(&mut rig, &forwarded, 200);
+        let call_id = forwarded.value(HeaderName::CallId);
+        rig.wait(Duration::from_secs(3 * 3600));
+        // The refresh of a session timer has no description (RFC 4028 section 7.4).
+        let within = Draft::new(method, &format!("sip:bob@{BOB}")).with("Call-ID", &call_id);
+        let within = within.with("To", "<sip:bob@example.com>;tag=bob").with_cseq(2);
+        let within = within.with("From", "<sip:alice@example.com>;tag=alice-tag");
+        let passed = rig.send(&udp(NAT), &within).forwarded().clone();
+        rig.receive(&passed.flow, &passed.answer(status, "bob", ""));
+        assert_eq!(expired(&relay, &rig, 2) == 0, is_kept, "{method}");
+        assert_eq!(relay.count(), usize::from(is_kept), "{method}");
+    }
+}
+
 #[test]
 fn calls_of_ends_that_reach_each_other_pass_unless_all_are_relayed() {
     let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
