@@ -25,6 +25,7 @@ mod require;
 mod scenario;
 mod seeds;
 mod series;
+mod sipp;
 mod ssh;
 mod sut;
 mod target;
