@@ -26,6 +26,7 @@ mod require;
 mod scenario;
 mod seeds;
 mod series;
+mod sipp;
 mod ssh;
 mod sut;
 mod target;

@@ -14,23 +14,20 @@ use crate::measure::{self, LoadSpec};
 use crate::metrics;
 use crate::peer::{Peer, Script};
 use crate::record::Operation;
+use crate::sipp;
 use crate::target::Target;
 use crate::users::Users;
-use nix::sys::resource::{UsageWho, getrusage};
 use sip::Transport;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 const DOMAIN: &str = "bench.example";
 const REGISTER: &str = include_str!("../../profiles/sipp-register.xml");
-/// The listening address of SIPp, on loopback.
-const SIPP_CALLER: &str = "127.0.0.1";
 
 pub(crate) fn execute(args: &CostArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let load = &args.load;
@@ -52,7 +49,7 @@ pub(crate) fn execute(args: &CostArgs, ending: &Arc<AtomicBool>) -> Result<bool,
         ));
     }
     let script = ideal(operation, authentication);
-    let (mut ours, mut bare, mut sipp) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut bare, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..load.detail.repeats {
         let (cost, exchange) = generator(args, &script, &users, &spec, ending)?;
         ours.push(cost);
@@ -63,10 +60,10 @@ pub(crate) fn execute(args: &CostArgs, ending: &Arc<AtomicBool>) -> Result<bool,
                 Operation::Invite => sipp_calls(rate, spec.seconds()),
                 _ => sipp_registrations(folder.path(), &script, &users, rate, spec.seconds()),
             };
-            sipp.push(cost.map_err(CommandError::Sipp)?);
+            theirs.push(cost.map_err(CommandError::Sipp)?);
         }
     }
-    print(&text(args, rate, &ours, &bare, &sipp)).map_err(CommandError::Print)?;
+    print(&text(args, rate, &ours, &bare, &theirs)).map_err(CommandError::Print)?;
     Ok(true)
 }
 
@@ -110,78 +107,36 @@ fn sipp_registrations(
     let list = folder.join("users.csv");
     fs::write(&list, format!("SEQUENTIAL\n{names}"))?;
     let count = (rate * seconds) as u64;
-    let before = cpu_of_children()?;
-    let mut command = sipp(peer.address(), rate, count, folder);
+    let before = sipp::cpu_of_children()?;
+    let mut command = sipp::caller(peer.address(), rate, count, folder);
     command.arg("-sf").arg(&scenario).arg("-inf").arg(&list);
-    wait(command.spawn().map_err(no_sipp)?)?;
-    Ok((cpu_of_children()? - before) / count as f64)
+    sipp::wait(command.spawn().map_err(sipp::not_started)?)?;
+    Ok((sipp::cpu_of_children()? - before) / count as f64)
 }
 
 /// Measures the CPU time of SIPp for a call, both ends together, without a server in between.
 fn sipp_calls(rate: f64, seconds: f64) -> io::Result<f64> {
     let folder = tempfile::tempdir()?;
     let count = (rate * seconds) as u64;
-    let before = cpu_of_children()?;
-    let callee = free_port()?;
-    let mut command = Command::new("sipp");
+    let before = sipp::cpu_of_children()?;
+    let callee = sipp::free_port()?;
+    let mut command = Command::new(sipp::PROGRAM);
     command
-        .args(["-sn", "uas", "-i", SIPP_CALLER, "-p", &callee.port().to_string(), "-nostdin"])
+        .args(["-sn", "uas", "-i", sipp::ADDRESS, "-p", &callee.port().to_string(), "-nostdin"])
         .args(["-m", &count.to_string(), "-timeout", "60s"])
         .current_dir(folder.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let called = command.spawn().map_err(no_sipp)?;
+    let called = command.spawn().map_err(sipp::not_started)?;
     // SIPp does not report when it is ready.
     std::thread::sleep(std::time::Duration::from_millis(300));
-    let mut command = sipp(callee, rate, count, folder.path());
+    let mut command = sipp::caller(callee, rate, count, folder.path());
     command.args(["-sn", "uac", "-d", "0"]);
-    let caller = command.spawn().map_err(no_sipp);
-    let ended = caller.and_then(wait);
-    wait(called)?;
+    let caller = command.spawn().map_err(sipp::not_started);
+    let ended = caller.and_then(sipp::wait);
+    sipp::wait(called)?;
     ended?;
-    Ok((cpu_of_children()? - before) / count as f64)
-}
-
-fn sipp(target: SocketAddr, rate: f64, count: u64, folder: &Path) -> Command {
-    let mut command = Command::new("sipp");
-    command
-        .arg(target.to_string())
-        .args(["-i", SIPP_CALLER, "-r", &format!("{rate:.0}"), "-m", &count.to_string()])
-        .args(["-l", "100000", "-nostdin", "-timeout", "60s"])
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command
-}
-
-fn wait(mut child: Child) -> io::Result<()> {
-    let status = child.wait()?;
-    match status.code() {
-        Some(0 | 1) => Ok(()),
-        _ => Err(io::Error::other(format!("sipp ended with {status}"))),
-    }
-}
-
-fn no_sipp(error: io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::NotFound => io::Error::new(
-            error.kind(),
-            "there is no sipp here: on Debian, apt-get install sip-tester",
-        ),
-        _ => error,
-    }
-}
-
-/// Returns a free port on loopback.
-fn free_port() -> io::Result<SocketAddr> {
-    std::net::UdpSocket::bind((SIPP_CALLER, 0))?.local_addr()
-}
-
-/// Returns the CPU time of all terminated children in microseconds.
-fn cpu_of_children() -> io::Result<f64> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-    let micros = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 * 1e6 + time.tv_usec() as f64;
-    Ok(micros(usage.user_time()) + micros(usage.system_time()))
+    Ok((sipp::cpu_of_children()? - before) / count as f64)
 }
 
 fn text(args: &CostArgs, rate: f64, ours: &[f64], bare: &[f64], sipp: &[f64]) -> String {

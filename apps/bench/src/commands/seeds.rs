@@ -11,8 +11,8 @@ use crate::seeds::ours::{Found, Results};
 use crate::seeds::part::{Job, Part, Scope, Work};
 use crate::seeds::softphone::{Installed, Kind};
 use crate::seeds::source::Source;
-use crate::seeds::{bare, phones, profile, srtp_steps};
-use crate::{report, sut};
+use crate::seeds::{bare, generators, phones, profile, srtp_steps};
+use crate::{report, sipp, sut};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::Serialize;
@@ -48,10 +48,14 @@ pub(crate) fn execute(args: &SeedsArgs, ending: &Arc<AtomicBool>) -> Result<bool
         bare: bare::find(args.images.as_deref(), &phones, &mut absent),
         phones,
         profiler: sut::find("perf"),
+        sipp: sut::find(sipp::PROGRAM),
         is_root: is_root(),
     };
     if scope.profiler.is_none() {
         absent.push("without the steps of a rival: perf is not installed".to_owned());
+    }
+    if scope.sipp.is_none() {
+        absent.push("without SIPp, which is not installed (Debian: sip-tester)".to_owned());
     }
     if args.list {
         let text = list(&source, &scope, &absent);
@@ -234,6 +238,13 @@ fn measure(
             let costs = srtp_steps::measure(*rounds).map_err(CommandError::Flood)?;
             return write(&file, &costs).map(|()| Ended::Well);
         }
+        Work::Generators(plan) => {
+            return match generators::measure(plan, ending) {
+                Ok(all) if all.is_empty() => Ok(Ended::Failed("it was ended".to_owned())),
+                Ok(all) => write(&file, &all).map(|()| Ended::Well),
+                Err(error) => Ok(Ended::Failed(error.to_string())),
+            };
+        }
         Work::Phones { phones, seconds } => {
             clock.clear();
             return match phones::measure(phones, *seconds, ending) {
@@ -332,6 +343,7 @@ fn read_one(name: &str, path: &PathBuf) -> Result<Option<Found>, String> {
     match name {
         "flood" => serde_json::from_slice(&text()?).map(|lines| Some(Found::Flood(lines))),
         "bare" => serde_json::from_slice(&text()?).map(|calls| Some(Found::Bare(calls))),
+        "scenario" => serde_json::from_slice(&text()?).map(|all| Some(Found::Generators(all))),
         "phone" => serde_json::from_slice(&text()?).map(|calls| Some(Found::Phones(calls))),
         name if name.ends_with("-functions") => {
             serde_json::from_slice(&text()?).map(|functions| Some(Found::Functions(functions)))

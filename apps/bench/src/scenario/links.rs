@@ -24,7 +24,7 @@ pub(super) enum Links {
 
 impl Links {
     /// Opens the sockets at `local`. Calls of `remote` need a connection, unless over UDP. Its
-    /// certificate is not verified.
+    /// certificate is not verified; that of a listener is signed by itself.
     ///
     /// # Errors
     /// [`ScenarioError`] if a socket cannot be opened, or `remote` cannot be reached.
@@ -60,16 +60,13 @@ impl Links {
                 let local = links.address().map_err(wrong)?;
                 Ok(Self::Client { links: Box::new(links), local })
             }
-            (Transport::Tcp, None) => {
+            // The first bytes of a connection tell whether it has TLS and WebSocket.
+            (_, None) => {
                 let listener = net::listen(local).map_err(wrong)?;
                 let local = listener.local_addr().map_err(wrong)?;
                 let streams = Box::new(Streams::new(listener).map_err(wrong)?);
                 Ok(Self::Server { streams, local, unsent: 0 })
             }
-            _ => Err(ScenarioError::Usage(format!(
-                "a scenario receives calls over udp: and tcp:, not over {}:",
-                transport.uri_name()
-            ))),
         }
     }
 

@@ -2,6 +2,7 @@
 //! make each figure anew, and our figures beside theirs.
 
 pub(crate) mod bare;
+pub(crate) mod generators;
 pub(crate) mod ours;
 pub(crate) mod part;
 pub(crate) mod phones;

@@ -1,6 +1,7 @@
 //! Our figures: what a record has of a figure of the sources.
 
 mod bare;
+mod generators;
 mod latency;
 mod media;
 mod phones;
@@ -9,6 +10,7 @@ mod rival;
 mod srtp;
 
 use super::bare::Call as BareCall;
+use super::generators::Generator;
 use super::phones::Call;
 use super::profile::Function;
 use super::runs::{
@@ -36,6 +38,7 @@ pub(crate) enum Found {
     Phones(Vec<Call>),
     Bare(Vec<BareCall>),
     Functions(Vec<Function>),
+    Generators(Vec<Generator>),
 }
 
 /// The results that are there, by the name of the record.
@@ -170,6 +173,7 @@ pub(crate) fn knows(name: &str) -> bool {
         .any(|known| known == name)
         || phones::derivation(name).is_some()
         || bare::derivation(name).is_some()
+        || generators::derivation(name).is_some()
 }
 
 /// Returns our series of a figure that have values; none if its records are not there.
@@ -215,6 +219,9 @@ fn derive(figure: &Figure, results: &Results) -> Vec<Series> {
             }
             Found::Bare(calls) => {
                 bare::derivation(measure).map(|derive| derive(calls)).unwrap_or_default()
+            }
+            Found::Generators(all) => {
+                generators::derivation(measure).map(|derive| derive(all)).unwrap_or_default()
             }
             _ => Vec::new(),
         })

@@ -1,6 +1,7 @@
 //! The parts of `seeds`: which commands make the records of the figures.
 
 use super::bare::{self, Equipment};
+use super::generators::Rates;
 use super::softphone::{Installed, Kind};
 use std::path::PathBuf;
 
@@ -16,6 +17,7 @@ pub(crate) enum Part {
     Proxy,
     Burst,
     B2bua,
+    Scenario,
     Phone,
     Bare,
 }
@@ -25,13 +27,14 @@ pub(crate) enum Part {
 pub(crate) struct Scope {
     /// True for the load of the sources, false for a short form.
     pub(crate) is_full: bool,
-    /// The servers, the systems that transcode, the phones, and the profiler.
+    /// The servers, the systems that transcode, the phones, the profiler, and SIPp.
     pub(crate) servers: Vec<String>,
     pub(crate) transcoders: Vec<String>,
     pub(crate) phones: Installed,
     /// The bare machine, if it can be started.
     pub(crate) bare: Option<Equipment>,
     pub(crate) profiler: Option<PathBuf>,
+    pub(crate) sipp: Option<PathBuf>,
     /// True if network namespaces can be made, and interfaces captured.
     pub(crate) is_root: bool,
 }
@@ -64,6 +67,8 @@ pub(crate) enum Work {
         /// The rounds; the costs are their medians.
         rounds: usize,
     },
+    /// The rates of the generators of calls: of this program, and of SIPp.
+    Generators(Rates),
     /// Calls between phones, within this program.
     Phones {
         phones: Installed,
@@ -101,9 +106,13 @@ const OPERATIONS: [&str; 6] = [
     "invite-redirect",
 ];
 
+/// The calls a second of the generators: that of the source, and rising ones.
+const RATES: [u32; 8] = [220, 500, 1000, 2000, 4000, 6000, 8000, 12_000];
+const SHORT_RATES: [u32; 5] = [220, 1000, 2000, 4000, 8000];
+
 impl Part {
     /// All parts, in the order of their measurement.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Throughput,
         Self::Latency,
         Self::Inside,
@@ -113,6 +122,7 @@ impl Part {
         Self::Proxy,
         Self::Burst,
         Self::B2bua,
+        Self::Scenario,
         Self::Phone,
         Self::Bare,
     ];
@@ -129,6 +139,7 @@ impl Part {
             Self::Proxy => "proxy",
             Self::Burst => "burst",
             Self::B2bua => "b2bua",
+            Self::Scenario => "scenario",
             Self::Phone => "phone",
             Self::Bare => "bare",
         }
@@ -140,6 +151,7 @@ impl Part {
             Self::Throughput | Self::Latency | Self::Proxy | Self::Burst => "a server",
             Self::Inside => "barebell; perf and kamailio for the steps of a rival",
             Self::Srtp | Self::Flood => "nothing",
+            Self::Scenario => "nothing; SIPp beside it",
             Self::Qos => {
                 "a server; root for the link of 100 Mbit/s, without it only an idle network"
             }
@@ -163,6 +175,7 @@ impl Part {
             phones: Installed(vec![(Kind::Barebell, PathBuf::new())]),
             bare: Some(Equipment { phone: Some(PathBuf::new()), ..Equipment::default() }),
             profiler: Some(PathBuf::new()),
+            sipp: Some(PathBuf::new()),
             is_root: true,
         };
         let jobs = self.jobs(&every);
@@ -177,9 +190,11 @@ impl Part {
         let count = scope.servers.len() as u64;
         let servers: String = scope.servers.iter().map(|name| format!(" --sut {name}")).collect();
         let has_barebell = scope.servers.iter().any(|name| name == "barebell");
-        if count == 0
-            && !matches!(self, Self::Srtp | Self::Flood | Self::B2bua | Self::Phone | Self::Bare)
-        {
+        let needs_server = !matches!(
+            self,
+            Self::Srtp | Self::Flood | Self::B2bua | Self::Scenario | Self::Phone | Self::Bare
+        );
+        if count == 0 && needs_server {
             return Vec::new();
         }
         match self {
@@ -271,6 +286,14 @@ impl Part {
                     job("burst-calls".to_owned(), &calls, scope.choose(1900, 75) * count),
                 ]
             }
+            Self::Scenario => {
+                let rates = scope.choose(&RATES[..], &SHORT_RATES);
+                let sipp = scope.sipp.clone();
+                let plan = Rates { sipp, rates, seconds: scope.choose(10, 2) };
+                // A second more for the start, and the calls that are sent again.
+                let seconds = 2 * rates.len() as u64 * u64::from(plan.seconds + 1);
+                vec![Job { record: "scenario".to_owned(), work: Work::Generators(plan), seconds }]
+            }
             Self::Phone => {
                 // 10,000 packets, as in the source.
                 let seconds = scope.choose(203, 22);
@@ -341,6 +364,7 @@ mod tests {
                 phones: Installed::default(),
                 bare: Some(Equipment::default()),
                 profiler: Some("perf".into()),
+                sipp: Some("sipp".into()),
                 is_root: true,
             };
             for job in Part::ALL.into_iter().flat_map(|part| part.jobs(&scope)) {
@@ -375,6 +399,7 @@ mod tests {
                 ..Equipment::default()
             }),
             profiler: Some(PathBuf::new()),
+            sipp: Some(PathBuf::new()),
             is_root: true,
         };
         let parts = Part::ALL.into_iter().filter(|part| *part != Part::Latency);

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 /// The scenario files of these tests.
 const FILES: [(&str, &str); 4] = [
-    ("call.xml", include_str!("../scenarios/call.xml")),
-    ("answer.xml", include_str!("../scenarios/answer.xml")),
+    ("call.xml", include_str!("../../profiles/sipp-call.xml")),
+    ("answer.xml", include_str!("../../profiles/sipp-answer.xml")),
     ("register.xml", include_str!("../scenarios/register.xml")),
     ("play.xml", include_str!("../scenarios/play.xml")),
 ];
@@ -71,7 +71,7 @@ fn wait_for(port: u16) {
 /// Runs SIPp, and returns its status and the last counts of its messages by column.
 fn sipp(folder: &Path, port: u16, line: &str) -> (i32, Vec<(String, u64)>) {
     let line = format!(
-        "127.0.0.1:{port} -i 127.0.0.1 -nostdin -timeout 60s -trace_counts -f 1 -m 20 -r 50 {line}"
+        "127.0.0.1:{port} -i 127.0.0.1 -nostdin -timeout 60s -trace_counts -f 1 -m 20 -r 50 -d 200 {line}"
     );
     let ended = Background::start("sipp", folder, &line).ended();
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -90,7 +90,7 @@ fn sipp(folder: &Path, port: u16, line: &str) -> (i32, Vec<(String, u64)>) {
 
 /// Runs `scenario`, and returns its status and its figures.
 fn ours(folder: &Path, line: &str) -> (i32, Value) {
-    let line = format!("scenario {line} --json --quiet");
+    let line = format!("scenario {line} --pause 200ms --json --quiet");
     let ended = bench_with(folder, &[("BAREBELL_BIN", barebell().as_os_str())], &line);
     let figures = serde_json::from_str(&ended.out);
     (ended.status, figures.unwrap_or_else(|error| panic!("{error}: {ended:?}")))
@@ -266,19 +266,27 @@ fn sipp_calls_our_callee() {
 }
 
 #[test]
-fn ours_call_each_other_over_tcp_with_audio_that_comes_back() {
+fn ours_call_each_other_over_connections_with_audio_that_comes_back() {
     let _turn = turn();
+    for transport in ["tcp", "tls", "ws", "wss"] {
+        calls_with_audio(transport);
+    }
+}
+
+/// Two calls of ours to ours, with audio and digits.
+#[track_caller]
+fn calls_with_audio(transport: &str) {
     let (folder, port) = (folder(), free_port());
     std::fs::write(folder.path().join("tone.ul"), vec![0xff; 4000]).unwrap();
-    let line =
-        format!("scenario answer.xml --listen tcp:127.0.0.1:{port} --rtp-echo --json --quiet");
+    let address = format!("{transport}:127.0.0.1:{port}");
+    let line = format!("scenario answer.xml --listen {address} --rtp-echo --json --quiet");
     let callee = Background::start(BENCH, folder.path(), &line);
     let start = Instant::now();
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(start.elapsed() < Duration::from_secs(30), "the callee does not listen");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let line = format!("play.xml --target tcp:127.0.0.1:{port} --calls 2");
+    let line = format!("play.xml --target {address} --calls 2");
     let (status, figures) = ours(folder.path(), &line);
     assert_eq!(status, 0, "{figures:#}");
     // Two calls, each with two times 25 packets of audio, and seven for each digit.

@@ -3,7 +3,7 @@
 use super::basis::{Report, delay_name, request_delay, unless_empty};
 use super::limits::{self, Curve};
 use crate::metrics;
-use crate::record::{Delay, Kind, Run};
+use crate::record::{Delay, Kind, Run, Usage};
 use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};
 use crate::report::document::{Section, Table};
 use crate::report::format;
@@ -31,6 +31,7 @@ pub(super) fn section(report: &Report<'_>) -> Option<Section> {
         costs(report, &curves, &mut section);
         inside(report, &curves, &mut section);
         section.table(steps(report, &curves));
+        section.table(beside(report, &curves));
     }
     unless_empty(section)
 }
@@ -106,6 +107,14 @@ fn delays(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
         median.mark(Place::Y(limits::DELAY_LIMIT_US / 1000.0), "300 ms");
     }
     section.chart(median);
+    // Callers that register first.
+    if delay != Delay::Rrd {
+        let mut registration = chart(format!("{}, median", delay_name(Delay::Rrd)));
+        for curve in curves {
+            registration.line(line(report, curve, |run| millis(run, Delay::Rrd, 50.0)));
+        }
+        section.chart(registration);
+    }
     section.chart(tail);
 }
 
@@ -139,9 +148,22 @@ fn costs(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
             Some(run.counts.retransmitted as f64 / run.counts.offered as f64)
         }));
     }
-    for chart in [busy, cost, memory, resent] {
+    let mut network =
+        chart("Network interfaces of its machine", "octets received and sent per operation");
+    for curve in curves {
+        network.line(line(report, curve, |run| {
+            octets(run, |usage| usage.received_bytes + usage.sent_bytes)
+        }));
+    }
+    for chart in [busy, cost, memory, network, resent] {
         section.chart(chart);
     }
+}
+
+/// Returns a number of octets of the system for an operation, if it was watched.
+fn octets(run: &Run, all: impl Fn(&Usage) -> u64) -> Option<f64> {
+    let watch = run.watch.as_ref()?;
+    (watch.operations > 0).then(|| all(&watch.total) as f64 / watch.operations as f64)
 }
 
 /// Adds the times of processing steps as the systems report them.
@@ -215,6 +237,43 @@ fn steps(report: &Report<'_>, curves: &[&Curve<'_>]) -> Table {
                 group.repeats(),
             ],
         );
+    }
+    table
+}
+
+/// Returns the table of the registrations and of the network at each step.
+fn beside(report: &Report<'_>, curves: &[&Curve<'_>]) -> Table {
+    let mut table = Table::new(
+        "Registrations and network, step by step (medians of the repeats)",
+        &[
+            "System",
+            "#Offered, operations/s",
+            "#RRD p50, ms",
+            "#RRD p99, ms",
+            "#Received, octets/operation",
+            "#Sent, octets/operation",
+        ],
+    );
+    for (curve, group) in
+        curves.iter().flat_map(|curve| curve.groups.iter().map(move |group| (curve, group)))
+    {
+        let rrd = |percent| {
+            group.median(|run| percentile(run, Delay::Rrd, percent)).map(|us| us / 1000.0)
+        };
+        let network = |all: fn(&Usage) -> u64| group.median(|run| octets(run, all));
+        let values = [
+            rrd(50.0),
+            rrd(99.0),
+            network(|usage| usage.received_bytes),
+            network(|usage| usage.sent_bytes),
+        ];
+        if values.iter().all(Option::is_none) {
+            continue;
+        }
+        let mut cells =
+            vec![report.subjects[curve.subject].label.clone(), format::figure(group.load.rate)];
+        cells.extend(values.map(format::maybe));
+        table.row_doubtful(group.is_doubtful(), cells);
     }
     table
 }

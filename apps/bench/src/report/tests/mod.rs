@@ -299,6 +299,32 @@ fn rows_have_a_cell_for_each_column() {
 }
 
 #[test]
+fn each_step_of_a_proxy_has_its_registrations_and_its_network() {
+    let mut record = synthetic::swept(Kind::Proxy);
+    for run in &mut record.runs {
+        let delays = run.delays[&Delay::Response].clone();
+        run.delays.insert(Delay::Rrd, delays);
+    }
+    let document = content::document(&[record]);
+    let section = document.sections.iter().find(|section| section.id == "curves").unwrap();
+    let has_chart = |title: &str| {
+        let is_it = |block: &document::Block| matches!(block, document::Block::Chart(chart) if chart.title.starts_with(title));
+        section.blocks.iter().any(is_it)
+    };
+    assert!(has_chart("Registration request delay") && has_chart("Network interfaces"));
+    let tables = section.blocks.iter().filter_map(|block| match block {
+        document::Block::Table(table) => Some(table),
+        _ => None,
+    });
+    let of = |caption: &str| tables.clone().find(|table| table.caption.starts_with(caption));
+    let (steps, beside) = (of("Step by step").unwrap(), of("Registrations and network").unwrap());
+    assert_eq!(beside.rows.len(), steps.rows.len());
+    let row = &beside.rows[0].cells;
+    assert_eq!(row[2], steps.rows[0].cells[4], "{row:?}");
+    assert_eq!((&row[4][..], &row[5][..]), ("520", "480"));
+}
+
+#[test]
 fn page_and_text_say_the_same() {
     let records = synthetic::all();
     let (page, text) = (html(&records), markdown(&records));
