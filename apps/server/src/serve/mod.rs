@@ -11,6 +11,7 @@ mod digits;
 mod ending;
 mod http;
 mod hub;
+mod keep_alive;
 mod listening;
 mod load;
 mod local;
@@ -23,6 +24,7 @@ mod notifier;
 mod numbers;
 mod observations;
 mod opening;
+mod push;
 mod records;
 mod refused;
 mod reload;
@@ -54,12 +56,14 @@ use ending::{
     drain, end_calls, end_lost_calls, end_registrations, end_subscriptions, record_standing,
 };
 use http::HttpListener;
+use keep_alive::KeepAliveThread;
 use listening::bind;
 use load::load;
 use media::{Ng, NgThread};
 use media_server_thread::MediaServerThread;
 use net::tls::Client;
 use opening::{Opened, dns, open};
+use push::PushThreads;
 pub(crate) use reload::ReadSettings;
 use reload::reload;
 use renewal::Renewal;
@@ -131,6 +135,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         http.start(Arc::clone(&tls), hosts, http_counters, Arc::<Running>::clone(&desk))
     };
     let http_thread = http.map(start_http).transpose()?;
+    let push = PushThreads::start(&hub)?;
+    let keep_alives = KeepAliveThread::start(settings.keep_alive, &hub)?;
     let media_server = match (&hub.media_server, &hub.media, prepared) {
         (Some(server), Some(media), Some(prepared)) => {
             Some(MediaServerThread::start(&hub, server, media.clone(), prepared)?)
@@ -165,6 +171,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         drain(&hub.engine).await;
         end_calls(&hub).await;
         end_subscriptions(&hub).await;
+        drop(keep_alives);
+        drop(push);
         // It stores the messages that are being recorded.
         drop(media_server);
         end_registrations(&hub).await;

@@ -13,6 +13,7 @@ use super::media_server::{Prepared, SharedMediaServer};
 use super::notifier::SharedNotifier;
 use super::numbers::SharedPlan;
 use super::observations::Observations;
+use super::push::SharedPush;
 use super::records::{History, Records};
 use super::refused::RefusedCalls;
 use super::standing::StandingCalls;
@@ -140,6 +141,7 @@ pub(super) fn open(
         total: Total::default(),
         http: Arc::<HttpCounters>::default(),
         observations: Observations::new(workers),
+        push: SharedPush::open(&settings.push)?.map(Arc::new),
     };
     let lookups = Asked { queue, most: shares.lookups };
     Ok(Opened { hub: Arc::new(hub), lookups, lost, prepared })
