@@ -1,5 +1,5 @@
-//! Phones that are hard to reach: those that sleep until a push notification wakes them, and those
-//! behind mappings and connections that need keep-alives.
+//! Phones that are hard to reach: those that sleep until a push notification wakes them, those that
+//! are away when a message comes, and those behind mappings and connections that need keep-alives.
 
 use peers::phone::Kind::Barebell;
 use peers::phone::{Account, Action, Event, Phone};
@@ -8,6 +8,7 @@ use peers::server::TRUSTS_NOBODY;
 use peers::test_server::TestServer;
 use peers::transport::Transport::{Tcp, Udp};
 use serde_json::Value;
+use sip::HeaderName;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -168,4 +169,29 @@ fn the_operator_sees_and_ends_registrations() {
     let said = exchange.server.run(&["registrations", "end", "bob"]);
     assert!(said.starts_with("ended the registration of bob@"), "{said}");
     assert!(exchange.server.registrations_of("bob").is_empty());
+}
+
+#[test]
+fn messages_wait_for_a_phone_that_is_away_and_come_in_order() {
+    let mut exchange = TestServer::with(&format!("{TRUSTS_NOBODY}[messages]\nkeep = true\n"), &[]);
+    let mut alice = exchange.agent("alice");
+    for text in ["one", "two", "three"] {
+        let mut dialog = alice.dialog(&exchange.server.uri("bob"));
+        alice.ask(&mut dialog, "MESSAGE", "Content-Type: text/plain\r\n", text);
+        alice.response("MESSAGE", 202);
+    }
+    exchange.server.restart();
+    let mut bob = exchange.agent("bob");
+    for text in ["one", "two", "three"] {
+        let message = bob.request("MESSAGE");
+        assert_eq!(message.message().body(), text.as_bytes());
+        assert!(message.value(HeaderName::Date).ends_with("GMT"));
+        assert!(message.value(HeaderName::From).starts_with("<sip:alice@"));
+        let dialog = bob.dialog_with(&message);
+        bob.answer(&message, &dialog, 200, "", "");
+    }
+    wait_until("the end of the delivery", || {
+        let counters = exchange.server.rows(&["status", "--json"]).remove(0)["counters"].clone();
+        (counters["messages-delivered"] == 3).then_some(())
+    });
 }

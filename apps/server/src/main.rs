@@ -22,6 +22,7 @@ mod groups;
 mod history;
 mod http;
 mod keep_alive;
+mod kept_messages;
 mod listen;
 mod log;
 mod media;

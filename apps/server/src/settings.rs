@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::groups;
 use crate::http::HttpSettings;
 use crate::keep_alive::KeepAliveSettings;
+use crate::kept_messages::KeptMessagesSettings;
 use crate::listen::Listen;
 use crate::log;
 use crate::media::MediaSettings;
@@ -70,6 +71,8 @@ pub(crate) struct Settings {
     pub(crate) turn: TurnSettings,
     /// The HTTP listener.
     pub(crate) http: HttpSettings,
+    /// The messages that are kept, if the engine leads them to the server.
+    pub(crate) kept_messages: KeptMessagesSettings,
     /// The push notifications.
     pub(crate) push: PushSettings,
     /// The trunks.
@@ -125,6 +128,7 @@ impl Default for Settings {
             tells_all_phones: false,
             turn: TurnSettings::default(),
             http: HttpSettings::default(),
+            kept_messages: KeptMessagesSettings::default(),
             push: PushSettings::default(),
             trunks: Vec::new(),
             numbers: PlanConfig::default(),
@@ -222,6 +226,11 @@ impl Settings {
             ("workers", self.workers != new.workers),
             ("accounts", self.accounts != new.accounts),
             ("registrar.keepalive", self.keep_alive != new.keep_alive),
+            (
+                "messages",
+                self.kept_messages != new.kept_messages
+                    || self.engine.keeps_messages != new.engine.keeps_messages,
+            ),
             ("push", self.push != new.push || self.engine.push != new.engine.push),
             ("storage.registrations", self.registrations != new.registrations),
             ("storage.sync", self.sync != new.sync),

@@ -4,6 +4,7 @@
 mod accounts;
 mod groups;
 mod media_server;
+mod messages;
 mod numbers;
 mod office;
 mod problem;
@@ -71,6 +72,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
             section.read_some("listen", &mut settings.http.listen, word(values::socket_address));
             section.read_whole("clients", &mut settings.http.clients, networks());
         });
+        top.section("messages", |section| messages::read(section, &mut settings));
         top.section("push", |section| push::read(section, &mut settings));
         trunks::read(&mut top, &settings.engine, &mut settings.trunks);
         let trunks = settings.trunks.iter().map(|trunk| trunk.name.clone()).collect();

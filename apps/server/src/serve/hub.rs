@@ -3,6 +3,7 @@
 use super::b2bua::SharedB2bua;
 use super::connections::Connections;
 use super::http::HttpCounters;
+use super::keeper::SharedKeeper;
 use super::local::{CarryOut, Engine, Failed, Local, Waiter};
 use super::media::{Media, Ng, Relay};
 use super::media_server::SharedMediaServer;
@@ -86,6 +87,8 @@ pub(crate) struct Hub {
     pub(crate) total: Total,
     pub(crate) http: Arc<HttpCounters>,
     pub(crate) observations: Observations,
+    /// The keeper of messages, if they are kept.
+    pub(crate) keeper: Option<Arc<SharedKeeper>>,
     /// The push notifications, if there are any.
     pub(crate) push: Option<Arc<SharedPush>>,
 }
@@ -123,6 +126,7 @@ impl CarryOut for Hub {
                     let is_played = self.plays(&asked, now);
                     self.b2bua.answer_digit(now, local, asked.request, is_played);
                 }
+                self.pass_to_keeper(local);
                 match &self.media_server {
                     Some(server) => server.take(local),
                     // The dialog began before a restart.
@@ -215,9 +219,25 @@ impl Hub {
         }
     }
 
+    /// Passes the messages in `local` to the keeper.
+    fn pass_to_keeper(&self, local: &mut Local) {
+        match &self.keeper {
+            Some(keeper) => keeper.take(local),
+            // It was turned on by a reload, which takes effect at the next start.
+            None => {
+                let messages = local.take_internal(Endpoint::Keeper);
+                let failed = messages.into_iter().map(|(flow, it)| Failed::Send(flow, it));
+                local.failed.extend(failed);
+            }
+        }
+    }
+
     /// Passes the phones that are to be woken, and the users that have registered, to the push
     /// notifications.
     fn exchange_sleepers(&self, now: Instant, local: &mut Local) {
+        if let Some(keeper) = &self.keeper {
+            local.registered.iter().for_each(|user| keeper.registered(user));
+        }
         if let Some(push) = &self.push {
             return push.exchange(now, local);
         }

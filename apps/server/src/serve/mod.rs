@@ -12,6 +12,7 @@ mod ending;
 mod http;
 mod hub;
 mod keep_alive;
+mod keeper;
 mod listening;
 mod load;
 mod local;
@@ -49,7 +50,7 @@ use crate::served_domains::remember_domains;
 use crate::settings::Settings;
 use crate::trunks::registry_configs;
 use accounts::AccountsThread;
-use configured::{domain_of, engine_config};
+use configured::{domain_of, engine_config, internal_flow};
 use connections::CurrentTls;
 use desk::Running;
 use ending::{
@@ -57,6 +58,7 @@ use ending::{
 };
 use http::HttpListener;
 use keep_alive::KeepAliveThread;
+use keeper::KeeperThread;
 use listening::bind;
 use load::load;
 use media::{Ng, NgThread};
@@ -67,6 +69,7 @@ use push::PushThreads;
 pub(crate) use reload::ReadSettings;
 use reload::reload;
 use renewal::Renewal;
+use sip::Endpoint;
 use std::path::PathBuf;
 use std::sync::Arc;
 use store::Storage;
@@ -135,6 +138,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         http.start(Arc::clone(&tls), hosts, http_counters, Arc::<Running>::clone(&desk))
     };
     let http_thread = http.map(start_http).transpose()?;
+    let flow = internal_flow(&listens, Endpoint::Keeper);
+    let keeper = KeeperThread::start(&hub, &storage, settings.kept_messages, flow)?;
     let push = PushThreads::start(&hub)?;
     let keep_alives = KeepAliveThread::start(settings.keep_alive, &hub)?;
     let media_server = match (&hub.media_server, &hub.media, prepared) {
@@ -173,6 +178,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         end_subscriptions(&hub).await;
         drop(keep_alives);
         drop(push);
+        drop(keeper);
         // It stores the messages that are being recorded.
         drop(media_server);
         end_registrations(&hub).await;

@@ -5,6 +5,7 @@ use super::configured::unsolicited_flow;
 use super::connections::{Bounds, Connections, CurrentTls};
 use super::http::HttpCounters;
 use super::hub::{Hub, Lookup, MAX_LOOKUPS};
+use super::keeper::SharedKeeper;
 use super::listening::Bound;
 use super::local::Engine;
 use super::lookups::Lookups;
@@ -141,6 +142,10 @@ pub(super) fn open(
         total: Total::default(),
         http: Arc::<HttpCounters>::default(),
         observations: Observations::new(workers),
+        keeper: match settings.engine.keeps_messages {
+            true => Some(Arc::new(SharedKeeper::new(storage.users_with_messages()?))),
+            false => None,
+        },
         push: SharedPush::open(&settings.push)?.map(Arc::new),
     };
     let lookups = Asked { queue, most: shares.lookups };

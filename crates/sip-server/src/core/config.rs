@@ -326,6 +326,9 @@ pub struct Config {
     /// The services of the owner's media server.
     #[cfg(feature = "office")]
     pub media_services: MediaServices,
+    /// True if the owner keeps MESSAGE requests for users without a reachable phone.
+    #[cfg(feature = "office")]
+    pub keeps_messages: bool,
     /// The push notifications to phones that sleep. `None` if the owner requests none.
     #[cfg(feature = "office")]
     pub push: Option<Push>,
@@ -443,6 +446,8 @@ impl Default for Config {
             groups: Vec::new(),
             #[cfg(feature = "office")]
             media_services: MediaServices::default(),
+            #[cfg(feature = "office")]
+            keeps_messages: false,
             #[cfg(feature = "office")]
             push: None,
             watching: Watching::default(),

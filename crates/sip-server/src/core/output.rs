@@ -55,8 +55,9 @@ pub enum Event {
     Call(Box<CallChange>),
     /// A request waits for a phone that sleeps.
     Wake(Box<Wake>),
-    /// A phone that may sleep has registered: pass the tickets that wait for phones of this user
-    /// (`name@domain`) to [`Worker::woken`](crate::Worker::woken).
+    /// A phone of this user (`name@domain`) has registered, which may sleep, or any phone if the owner
+    /// keeps messages. The tickets that wait for phones of the user are to be passed to
+    /// [`Worker::woken`](crate::Worker::woken).
     Registered(Box<[u8]>),
 }
 

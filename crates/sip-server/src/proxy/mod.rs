@@ -21,6 +21,8 @@ mod hangup;
 mod joining;
 #[cfg(feature = "office")]
 mod keep_alive;
+#[cfg(feature = "office")]
+mod kept;
 mod media;
 mod media_services;
 #[cfg(feature = "office")]

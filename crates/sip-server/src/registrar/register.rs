@@ -79,7 +79,7 @@ pub(super) fn register<R: RawMutex>(
     let nothing = Outcome::Done { lines: Vec::new(), has_outbound: false };
     let outcome = outcome.unwrap_or(nothing);
     #[cfg(feature = "office")]
-    if adds && outcome.is_done() && order.may_sleep() {
+    if adds && outcome.is_done() && (order.may_sleep() || config.keeps_messages) {
         env.out.events.push(Event::Registered(address.as_bytes().into()));
     }
     match &outcome {

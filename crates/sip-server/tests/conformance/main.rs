@@ -12,6 +12,7 @@ mod gruu;
 mod inside;
 mod joining;
 mod keep_alive;
+mod kept;
 mod limits;
 mod media;
 mod media_services;
