@@ -324,6 +324,11 @@ impl Phone {
         })
     }
 
+    /// Stops the phone, which neither ends its connection nor answers.
+    pub fn pause(&mut self) {
+        self.driver.process().pause();
+    }
+
     /// Kills the phone, which sends nothing any more.
     pub fn kill(&mut self) {
         self.driver.process().kill();

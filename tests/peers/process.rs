@@ -218,6 +218,11 @@ impl Process {
         let _ = self.child.wait();
     }
 
+    /// Stops the process group, which neither ends nor answers.
+    pub fn pause(&self) {
+        self.signal(libc::SIGSTOP);
+    }
+
     fn signal(&self, signal: libc::c_int) {
         let group = i32::try_from(self.child.id()).unwrap_or(0);
         if group > 1 {

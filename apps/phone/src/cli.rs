@@ -212,6 +212,10 @@ pub(crate) struct LineArgs {
     /// Accept calls, too, that do not come through the server of an account
     #[arg(long)]
     pub(crate) direct: bool,
+    /// Register with a push notification service, by which the server can wake this phone: its
+    /// name and the token of the phone there, such as fcm:TOKEN (RFC 8599)
+    #[arg(long, value_name = "SERVICE:TOKEN", value_parser = push)]
+    pub(crate) push: Option<String>,
     /// Subscribe to the numbers of voice messages at the server of each account
     #[arg(long)]
     pub(crate) messages: bool,
@@ -274,6 +278,20 @@ pub(crate) struct LineArgs {
     /// variable BAREBELL_PHONE_PASSWORD
     #[arg(long, value_name = "N", requires = "account", conflicts_with = "config")]
     pub(crate) password_fd: Option<u32>,
+}
+
+/// Parses a push notification service with the token of the phone. Returns the parameters of a
+/// Contact URI.
+fn push(text: &str) -> Result<String, String> {
+    let is_good = |text: &str, further: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || further.contains(c))
+    };
+    match text.split_once(':') {
+        Some((service, token)) if is_good(service, "-._") && is_good(token, "-._~/:+$&%") => {
+            Ok(format!(";pn-provider={service};pn-prid={token}"))
+        }
+        _ => Err("expected a service and a token, such as fcm:TOKEN".into()),
+    }
 }
 
 /// Parses the time limit for ringing: a second to a day.

@@ -277,6 +277,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         incoming_calls: line.incoming.into(),
         direct_calls: line.direct,
         subscribes: line.messages,
+        push: line.push.clone().unwrap_or_default(),
         ice: turn::ice_setup(line, &stun, &trust).map_err(Outcome::Failed)?,
         stun,
         timings: line.timings,

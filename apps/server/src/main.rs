@@ -21,6 +21,8 @@ mod failure;
 mod groups;
 mod history;
 mod http;
+mod keep_alive;
+mod kept_messages;
 mod listen;
 mod log;
 mod media;
@@ -29,6 +31,8 @@ mod messages;
 mod ng;
 mod output;
 mod page;
+mod push;
+mod registrations;
 mod route_command;
 mod screens;
 mod serve;
@@ -71,7 +75,7 @@ fn main() -> ExitCode {
         Some(Command::Serve(flags)) => serve(flags),
         Some(Command::User(command)) => users::run(command, &mut out),
         Some(Command::Status(flags)) => screens::status(flags, &mut out),
-        Some(Command::Registrations(flags)) => screens::registrations(flags, &mut out),
+        Some(Command::Registrations(flags)) => registrations::run(flags, &mut out),
         Some(Command::Calls(flags)) => calls::run(flags, &mut out),
         Some(Command::Trunks(flags)) => trunks_command::run(flags, &mut out),
         Some(Command::Messages(flags)) => messages::run(flags, &mut out),

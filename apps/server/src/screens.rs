@@ -1,14 +1,14 @@
-//! `barebell status` and `barebell registrations`, once or every second.
+//! `barebell status`, and lists, once or every second.
 
 use crate::access::Access;
 use crate::admin::ask::Ask;
 use crate::admin::sink::Row;
-use crate::admin::{Condition, Registration, Request, Status, StoppedStatus};
+use crate::admin::{Condition, Request, Status, StoppedStatus};
 use crate::cli::{Place, ScreenFlags};
 use crate::data_dir;
 use crate::domains::unserved_users;
 use crate::failure::Failure;
-use crate::output::{Out, printable};
+use crate::output::Out;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -50,24 +50,6 @@ pub(crate) fn status(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> 
         }
         before = now;
     }
-}
-
-/// Shows the registrations.
-///
-/// # Errors
-/// [`Failure`] if neither the server nor its data can be accessed.
-pub(crate) fn registrations(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
-    let rows = Rows {
-        request: Request::Registrations,
-        none: "no user is registered\n",
-        sort: |rows: &mut [Registration]| {
-            rows.sort_by(|a, b| {
-                (&a.address_of_record, &a.contact).cmp(&(&b.address_of_record, &b.contact))
-            });
-        },
-        table,
-    };
-    rows.show(flags, out)
 }
 
 /// A list that the server returns in rows.
@@ -312,24 +294,6 @@ fn registered(addresses: u64, contacts: u64) -> String {
     format!("{addresses} ({contacts} {plural})")
 }
 
-/// A table of registrations.
-fn table(rows: &[Registration]) -> String {
-    let head = ["address of record", "contact", "flow", "expires in", "q"].map(str::to_owned);
-    let cells = rows.iter().map(|row| {
-        [
-            printable(&row.address_of_record),
-            printable(&row.contact),
-            row.flow.clone(),
-            format!("{} s", row.expires_in),
-            format!("{:.3}", f64::from(row.q) / 1000.0)
-                .trim_end_matches('0')
-                .trim_end_matches('.')
-                .to_owned(),
-        ]
-    });
-    aligned(std::iter::once(head).chain(cells))
-}
-
 /// A table with each column as wide as its widest cell.
 pub(crate) fn aligned<const N: usize>(lines: impl Iterator<Item = [String; N]>) -> String {
     let lines: Vec<_> = lines.collect();
@@ -379,23 +343,5 @@ mod tests {
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["running"], true);
         assert_eq!(json["counters"]["requests"], 5);
-    }
-
-    #[test]
-    fn registrations_are_aligned_and_harmless() {
-        let row = |address: &str, contact: &str, q| Registration {
-            address_of_record: address.to_owned(),
-            contact: contact.to_owned(),
-            flow: "udp:192.0.2.9:5060".to_owned(),
-            expires_in: 60,
-            q,
-        };
-        let text = table(&[row("alice@a", "sip:x\x1b[2J@h", 1000), row("bo@a", "sip:y@h", 250)]);
-        assert_eq!(
-            text,
-            "address of record  contact           flow                expires in  q\n\
-             alice@a            sip:x\\u{1b}[2J@h  udp:192.0.2.9:5060  60 s        1\n\
-             bo@a               sip:y@h           udp:192.0.2.9:5060  60 s        0.25\n"
-        );
     }
 }

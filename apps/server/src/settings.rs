@@ -7,10 +7,13 @@ use crate::domains::{self, Host};
 use crate::failure::Failure;
 use crate::groups;
 use crate::http::HttpSettings;
+use crate::keep_alive::KeepAliveSettings;
+use crate::kept_messages::KeptMessagesSettings;
 use crate::listen::Listen;
 use crate::log;
 use crate::media::MediaSettings;
 use crate::media_server::MediaServerSettings;
+use crate::push::PushSettings;
 use crate::trunks::TrunkSettings;
 use crate::turn::TurnSettings;
 use net::Origins;
@@ -46,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) workers: Option<usize>,
     /// The database of accounts, if they are not in the data directory.
     pub(crate) accounts: Option<AccountsSettings>,
+    /// The keep-alives to phones.
+    pub(crate) keep_alive: KeepAliveSettings,
     /// True if registrations are stored on disk.
     pub(crate) registrations: bool,
     /// The time at which registrations survive a power loss.
@@ -66,6 +71,10 @@ pub(crate) struct Settings {
     pub(crate) turn: TurnSettings,
     /// The HTTP listener.
     pub(crate) http: HttpSettings,
+    /// The messages that are kept, if the engine leads them to the server.
+    pub(crate) kept_messages: KeptMessagesSettings,
+    /// The push notifications.
+    pub(crate) push: PushSettings,
     /// The trunks.
     pub(crate) trunks: Vec<TrunkSettings>,
     /// The numbering plan, without the names of trunks and the default domain.
@@ -108,6 +117,7 @@ impl Default for Settings {
             data: None,
             workers: None,
             accounts: None,
+            keep_alive: KeepAliveSettings::default(),
             registrations: true,
             sync: Sync::Every(Duration::from_secs(1)),
             max_connections: None,
@@ -118,6 +128,8 @@ impl Default for Settings {
             tells_all_phones: false,
             turn: TurnSettings::default(),
             http: HttpSettings::default(),
+            kept_messages: KeptMessagesSettings::default(),
+            push: PushSettings::default(),
             trunks: Vec::new(),
             numbers: PlanConfig::default(),
             log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
@@ -213,6 +225,13 @@ impl Settings {
             ("data", self.data != new.data),
             ("workers", self.workers != new.workers),
             ("accounts", self.accounts != new.accounts),
+            ("registrar.keepalive", self.keep_alive != new.keep_alive),
+            (
+                "messages",
+                self.kept_messages != new.kept_messages
+                    || self.engine.keeps_messages != new.engine.keeps_messages,
+            ),
+            ("push", self.push != new.push || self.engine.push != new.engine.push),
             ("storage.registrations", self.registrations != new.registrations),
             ("storage.sync", self.sync != new.sync),
             ("limits.max_connections", self.max_connections != new.max_connections),

@@ -40,7 +40,7 @@ pub use crate::core::logins::{AuthName, Logins};
 #[cfg(feature = "office")]
 pub use crate::core::media_services::{MediaService, MediaServices};
 pub use crate::core::numbers::{Caller, Dialed, DialedRefusal, Numbers, TrunkAttempt};
-pub use crate::core::output::{Event, Location, Notice, Output, Transmit};
+pub use crate::core::output::{Event, Location, Notice, Output, Transmit, Wake};
 pub use crate::core::payers::Payers;
 pub use crate::core::source::Source;
 pub use crate::core::ticket::Ticket;
@@ -52,6 +52,8 @@ pub use crate::core::watching::{
 pub use crate::core::{config, counters, journal_record, overload};
 #[cfg(feature = "metrics")]
 pub use crate::core::{histogram, traffic};
+#[cfg(feature = "office")]
+pub use server::SleepingPhone;
 pub use server::{BindingView, Server};
 pub use worker::Worker;
 pub use {lock_api, relay, sip};

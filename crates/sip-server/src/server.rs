@@ -1,5 +1,6 @@
 //! The state that all threads share.
 
+use crate::core::binding::Binding;
 #[cfg(feature = "office")]
 use crate::core::call_services::CallServices;
 use crate::core::config::{Config, Network};
@@ -12,6 +13,9 @@ use crate::core::location::SHARDS;
 use crate::core::logins::Logins;
 use crate::core::numbers::Numbers;
 use crate::core::output::Output;
+use crate::core::push;
+#[cfg(feature = "office")]
+use crate::core::push::PushParams;
 use crate::core::reach::Answered;
 use crate::core::settings::Settings;
 use crate::core::shared::Shared;
@@ -72,6 +76,43 @@ pub struct BindingView<'a> {
     pub expires: Instant,
     /// The q value in thousandths.
     pub q: u16,
+    /// The start of the User-Agent of the REGISTER. Empty for none.
+    pub agent: &'a [u8],
+    /// True if requests follow `flow` and not the address in `contact`.
+    pub flow_bound: bool,
+}
+
+/// A phone that sleeps, as [`Server::for_each_sleeping_of`] shows it.
+#[cfg(feature = "office")]
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct SleepingPhone<'a> {
+    /// `user@domain`, the user without escapes.
+    pub user: &'a [u8],
+    /// The contact URI.
+    pub contact: &'a [u8],
+    /// The expiry of the binding.
+    pub expires: Instant,
+    /// `pn-provider` of the contact.
+    pub provider: &'a [u8],
+    /// `pn-prid` of the contact.
+    pub prid: &'a [u8],
+    /// `pn-param` of the contact. Empty for none.
+    pub param: &'a [u8],
+}
+
+impl<'a> BindingView<'a> {
+    fn new(address_of_record: &'a [u8], binding: &'a Binding) -> Self {
+        Self {
+            address_of_record,
+            contact: &binding.contact,
+            flow: binding.flow,
+            expires: binding.expires,
+            q: binding.q,
+            agent: binding.agent(),
+            flow_bound: binding.flow_bound,
+        }
+    }
 }
 
 impl<R: RawMutex> Server<R> {
@@ -184,12 +225,30 @@ impl<R: RawMutex> Server<R> {
         self.shared.location.remove_user(address_of_record, out)
     }
 
+    /// Ends the registration of the user `name@domain`, or its binding of the URI `contact` only.
+    /// The removal is appended to the journal of `out`. Copies of the REGISTERs that may still
+    /// arrive do not restore it. Returns the number of bindings that ended.
+    #[cfg(feature = "office")]
+    pub fn end_registration(
+        &self,
+        address_of_record: &[u8],
+        contact: Option<&[u8]>,
+        now: Instant,
+        out: &mut Output,
+    ) -> usize {
+        let copies_until = now + self.settings.lock().config.timers.t1.times(64);
+        self.shared.location.end_bindings(address_of_record, contact, copies_until, out)
+    }
+
     /// Restores a stored binding record. [`Server::continue_after`] must be called as well: a
     /// record without bindings may have a higher sequence number, and need not be restored.
     pub fn restore(&self, record: &crate::core::journal_record::Record<'_>, now: Instant) {
         // The clock may have been set back since.
-        let latest = now + self.settings.lock().config.registrar.max_expires;
-        self.shared.location.restore(record, now, latest);
+        let (latest, may_sleep) = {
+            let config = &self.settings.lock().config;
+            (now + config.registrar.max_expires, push::is_used(config))
+        };
+        self.shared.location.restore(record, now, latest, may_sleep);
         let user = self.shared.location.canonical(record.address_of_record);
         for binding in record.bindings().map_while(Result::ok) {
             let source = Source::of(binding.flow.remote.ip());
@@ -280,13 +339,41 @@ impl<R: RawMutex> Server<R> {
         each: &mut dyn FnMut(BindingView<'_>),
     ) {
         self.shared.location.for_each(part, now, &mut |address_of_record, binding| {
-            each(BindingView {
-                address_of_record,
-                contact: &binding.contact,
-                flow: binding.flow,
-                expires: binding.expires,
-                q: binding.q,
-            });
+            each(BindingView::new(address_of_record, binding));
+        });
+    }
+
+    /// Calls `each` with every current binding of the user `name@domain`.
+    #[cfg(feature = "office")]
+    pub fn for_each_binding_of_user(
+        &self,
+        address_of_record: &[u8],
+        now: Instant,
+        each: &mut dyn FnMut(BindingView<'_>),
+    ) {
+        let user = self.shared.location.canonical(address_of_record);
+        self.shared.location.look_up(&user, |subscriber| {
+            let bindings = subscriber.into_iter().flat_map(|subscriber| subscriber.current(now));
+            bindings.for_each(|binding| each(BindingView::new(address_of_record, binding)));
+        });
+    }
+
+    /// Calls `each` with every phone that sleeps of one of [`Server::PARTS`].
+    #[cfg(feature = "office")]
+    pub fn for_each_sleeping_of(
+        &self,
+        part: usize,
+        now: Instant,
+        each: &mut dyn FnMut(SleepingPhone<'_>),
+    ) {
+        self.shared.location.for_each(part, now, &mut |user, binding| {
+            if !self.shared.location.is_asleep(binding, now) {
+                return;
+            }
+            let (contact, expires) = (&binding.contact[..], binding.expires);
+            if let Some(PushParams { provider, prid, param }) = PushParams::of_contact(contact) {
+                each(SleepingPhone { user, contact, expires, provider, prid, param });
+            }
         });
     }
 

@@ -2,6 +2,8 @@
 
 use crate::core::call_record::{CallRecord, Party};
 use crate::core::config::Config;
+#[cfg(feature = "office")]
+use crate::core::config::KeepAlive;
 use crate::core::counters::Counters;
 use crate::core::event::Env;
 use crate::core::flow::{Connection, Flow};
@@ -224,6 +226,19 @@ impl<R: RawMutex> Worker<R> {
         });
     }
 
+    /// Sends a keep-alive to the phone that is registered on `flow` with the URI `contact`.
+    #[cfg(feature = "office")]
+    pub fn keep_alive(
+        &mut self,
+        now: Instant,
+        flow: &Flow,
+        contact: &[u8],
+        kind: KeepAlive,
+        out: &mut Output,
+    ) {
+        self.with_env(now, out, |_, env| proxy::keep_alive(flow, contact, kind, env));
+    }
+
     /// Handles the result of an [`Event::Locate`](crate::Event::Locate): the places of the
     /// destination, in the order to try. `locations` is empty if the lookup failed.
     pub fn located(
@@ -236,6 +251,24 @@ impl<R: RawMutex> Worker<R> {
         self.with_env(now, out, |server, env| {
             proxy::on_located(&server.proxy, ticket, locations, env);
         });
+    }
+
+    /// Continues with the request that waits for a phone ([`Wake`](crate::Wake)), if the phone has
+    /// registered. Otherwise returns the ticket.
+    #[cfg(feature = "office")]
+    #[must_use]
+    pub fn woken(&mut self, now: Instant, ticket: Ticket, out: &mut Output) -> Option<Ticket> {
+        let mut kept = None;
+        self.with_env(now, out, |server, env| {
+            kept = proxy::on_registered(&server.shared, &server.proxy, ticket, env);
+        });
+        kept
+    }
+
+    /// Handles the failure to wake the phone that the request of `ticket` waits for.
+    #[cfg(feature = "office")]
+    pub fn not_woken(&mut self, now: Instant, ticket: Ticket, out: &mut Output) {
+        self.located(now, ticket, &[], out);
     }
 
     /// Handles a message that could not be sent on `flow`, because the connection has ended or was

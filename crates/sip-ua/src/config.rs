@@ -128,6 +128,10 @@ pub struct Config {
     /// The instance URN of this device (RFC 5626 section 4.1), such as
     /// `urn:uuid:00000000-0000-1000-8000-AABBCCDDEEFF`. It may be empty.
     pub instance: String,
+    /// The parameters of a push notification service in the Contact URI of registrations (RFC 8599
+    /// section 6.1), such as `;pn-provider=fcm;pn-prid=TOKEN`. It may be empty.
+    #[cfg(feature = "push")]
+    pub push: String,
     /// The base values of all timers.
     pub timers: Timers,
     /// True if registered accounts subscribe to their message counts (RFC 3842).
@@ -173,6 +177,8 @@ impl Default for Config {
             from: None,
             user_agent: concat!("barebell-phone/", env!("CARGO_PKG_VERSION")).into(),
             instance: String::new(),
+            #[cfg(feature = "push")]
+            push: String::new(),
             timers: Timers::default(),
             #[cfg(feature = "messages")]
             subscribes: false,

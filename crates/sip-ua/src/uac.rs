@@ -197,10 +197,9 @@ impl Core {
         let Client { draft, authorization, .. } = client;
         let mut bytes = Vec::new();
         let uri = draft.dialog.remote_target();
-        let contact = draft
-            .contact
-            .as_ref()
-            .map(|params| ("Contact: ", contact(&user, chosen, uri), params, "\r\n"));
+        let contact = draft.contact.as_ref().map(|params| {
+            ("Contact: ", self.own_contact(draft, &user, chosen, uri), params, "\r\n")
+        });
         draft
             .dialog
             .request(draft.method, draft.cseq, via(flow, branch), &mut bytes)
@@ -209,6 +208,31 @@ impl Core {
             .field(HeaderName::UserAgent, &self.config.user_agent)
             .body(&draft.body_type, body);
         bytes
+    }
+
+    /// The local contact of `draft` on `flow`, in angle brackets. That of a registration has the
+    /// parameters of the push notification service.
+    #[cfg(feature = "push")]
+    fn own_contact(&self, draft: &Draft, user: &[u8], flow: &Flow, uri: &[u8]) -> Vec<u8> {
+        let mut own = Vec::new();
+        contact(user, flow, uri).encode(&mut own);
+        if draft.method == Method::Register && own.pop_if(|last| *last == b'>').is_some() {
+            own.extend_from_slice(self.config.push.as_bytes());
+            own.push(b'>');
+        }
+        own
+    }
+
+    /// The local contact on `flow`, in angle brackets.
+    #[cfg(not(feature = "push"))]
+    fn own_contact<'a>(
+        &self,
+        _: &Draft,
+        user: &'a [u8],
+        flow: &Flow,
+        uri: &[u8],
+    ) -> impl Encode + use<'a> {
+        contact(user, flow, uri)
     }
 
     /// Writes the request for `flow` and sends it in a new transaction. A request that exceeds a

@@ -20,6 +20,8 @@ pub enum Endpoint {
     MediaServer,
     /// The notifier of subscriptions (RFC 6665).
     Notifier,
+    /// The keeper of messages for users without a reachable phone.
+    Keeper,
     /// The user agent that registers at the trunk with this number, and probes it.
     Trunk(u8),
 }
@@ -34,6 +36,7 @@ impl Endpoint {
             Self::B2bua => 0,
             Self::MediaServer => 1,
             Self::Notifier => 2,
+            Self::Keeper => 3,
             Self::Trunk(trunk) => Self::TRUNKS + trunk as u64,
         }
     }
@@ -43,6 +46,7 @@ impl Endpoint {
             0 => Some(Self::B2bua),
             1 => Some(Self::MediaServer),
             2 => Some(Self::Notifier),
+            3 => Some(Self::Keeper),
             trunk if trunk >= Self::TRUNKS && trunk - Self::TRUNKS <= u8::MAX as u64 => {
                 Some(Self::Trunk((trunk - Self::TRUNKS) as u8))
             }
@@ -190,6 +194,7 @@ mod tests {
             Endpoint::B2bua,
             Endpoint::MediaServer,
             Endpoint::Notifier,
+            Endpoint::Keeper,
             Endpoint::Trunk(0),
             Endpoint::Trunk(u8::MAX),
         ];

@@ -431,8 +431,8 @@ impl Server {
                         self.resolver.locate(now, destination, ticket, &mut self.random);
                         searches = true;
                     }
-                    // No notifier takes it.
-                    Event::Call(_) => {}
+                    // There is neither a notifier nor a push notification service.
+                    Event::Call(_) | Event::Wake(_) | Event::Registered(_) => {}
                 }
             }
             out.clear();

@@ -81,6 +81,8 @@ pub(crate) struct Setup {
     pub(crate) direct_calls: bool,
     /// True if accounts subscribe to their message counts.
     pub(crate) subscribes: bool,
+    /// The parameters of a push notification service in contacts. It may be empty.
+    pub(crate) push: String,
     /// STUN servers, which report the public addresses of media ports.
     pub(crate) stun: Vec<SocketAddr>,
     /// The servers of ICE, if it is used.
@@ -204,6 +206,7 @@ impl Phone {
         let mut config = Config { accounts, incoming_calls, direct_calls, ..Config::default() };
         config.from = setup.from;
         config.subscribes = setup.subscribes;
+        config.push = setup.push;
         config.ringing = setup.ringing.unwrap_or(config.ringing);
         let now = Instant::now();
         let listening = |local: SocketAddr| {

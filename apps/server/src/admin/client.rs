@@ -116,6 +116,7 @@ const fn patience(request: &Request) -> Duration {
         | Request::Trace { .. }
         | Request::EndTraces
         | Request::EndCall { .. }
+        | Request::EndRegistration { .. }
         | Request::Messages { .. }
         | Request::Drain { .. } => PATIENCE,
         Request::History { .. }

@@ -57,6 +57,13 @@ fn answer_rows<S: Sink>(
             result = sink.row(registration);
             result.is_ok()
         })?,
+        Request::EndRegistration { name, domain, contact } => {
+            let identity = accounts::identify(name, domain.as_deref(), &desk.domains())?;
+            let ended = desk
+                .end_registration(&identity.name, &identity.domain, contact.as_deref())
+                .map_err(Refusal::Request)?;
+            result = ended.into_iter().try_for_each(|registration| sink.row(registration));
+        }
         Request::Calls => {
             for call in desk.calls() {
                 if result.is_ok() {

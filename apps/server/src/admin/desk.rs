@@ -62,6 +62,18 @@ pub(crate) trait Desk: Send + Sync {
     /// [`Error`] if the storage fails.
     fn registrations(&self, each: &mut dyn FnMut(Registration) -> bool) -> Result<(), Error>;
 
+    /// Ends the registration of the user `name@domain`, or only its binding of the URI `contact`.
+    /// Returns the bindings that ended.
+    ///
+    /// # Errors
+    /// A message: there is no such binding, or no server runs.
+    fn end_registration(
+        &self,
+        name: &str,
+        domain: &str,
+        contact: Option<&str>,
+    ) -> Result<Vec<Registration>, String>;
+
     /// The calls that stand and are relayed or pass the B2BUA, the oldest first.
     fn calls(&self) -> Vec<Call>;
 

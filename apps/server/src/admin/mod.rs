@@ -30,6 +30,15 @@ pub(crate) enum Request {
     Status,
     /// A row for each binding, a [`Registration`].
     Registrations,
+    /// A row for each binding that ended, a [`Registration`].
+    EndRegistration {
+        /// The name of the user, with or without a domain.
+        name: String,
+        /// The flag `--domain`.
+        domain: Option<String>,
+        /// The contact URI of the only binding to end.
+        contact: Option<String>,
+    },
     /// A row for each call that stands and is relayed or passes the B2BUA, a [`Call`].
     Calls,
     /// A row for each trunk, a [`Trunk`](trunk::Trunk).
@@ -279,6 +288,9 @@ pub(crate) struct Registration {
     pub(crate) expires_in: u64,
     /// Preference in thousandths, 0 to 1000.
     pub(crate) q: u16,
+    /// The start of the User-Agent of the phone.
+    #[serde(default)]
+    pub(crate) user_agent: String,
 }
 
 impl Registration {
@@ -290,6 +302,7 @@ impl Registration {
             flow: binding.flow.to_string(),
             expires_in: binding.expires.since(now).as_secs(),
             q: binding.q,
+            user_agent: String::from_utf8_lossy(binding.agent).into_owned(),
         }
     }
 }

@@ -80,6 +80,15 @@ impl Desk for Stopped {
         Ok(())
     }
 
+    fn end_registration(
+        &self,
+        _: &str,
+        _: &str,
+        _: Option<&str>,
+    ) -> Result<Vec<Registration>, String> {
+        Err(self.not_running())
+    }
+
     fn calls(&self) -> Vec<Call> {
         Vec::new()
     }

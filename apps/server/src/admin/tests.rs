@@ -68,10 +68,20 @@ impl Desk for Fake {
             flow: "udp:192.0.2.9:5060".to_owned(),
             expires_in: 60,
             q: 1000,
+            user_agent: String::new(),
         };
         let taken = (0..100_000).take_while(|i| each(row(*i))).count();
         self.told.lock().push(format!("{taken} rows"));
         Ok(())
+    }
+
+    fn end_registration(
+        &self,
+        name: &str,
+        domain: &str,
+        contact: Option<&str>,
+    ) -> Result<Vec<Registration>, String> {
+        Err(format!("no registration of {name}@{domain} at {contact:?}"))
     }
 
     fn calls(&self) -> Vec<Call> {

@@ -16,7 +16,10 @@ pub(crate) use office::{RouteFlags, VoicemailCommand};
 pub(crate) use place::{Place, ScreenFlags};
 use sip_server::config::{Domain, Mode, State};
 use std::path::{Path, PathBuf};
-pub(crate) use users::{ForwardFlags, MessagesFlags, Password, UserCommand, UserFlags};
+pub(crate) use users::{
+    ForwardFlags, MessagesFlags, Password, RegistrationsCommand, RegistrationsFlags, UserCommand,
+    UserFlags,
+};
 
 /// A secure SIP registrar, redirect server and proxy.
 #[derive(Debug, Parser)]
@@ -40,8 +43,8 @@ pub(crate) enum Command {
     User(UserCommand),
     /// Show the state of the server: users, registrations, transactions, counters, rates
     Status(ScreenFlags),
-    /// Show the registrations: address of record, contact, flow, expiry
-    Registrations(ScreenFlags),
+    /// Show the registrations: address of record, contact, flow, expiry, User-Agent; or end one
+    Registrations(RegistrationsFlags),
     /// Show the calls that are relayed or pass the B2BUA, with their quality, search those that
     /// have ended, or end one
     Calls(CallsFlags),

@@ -1,6 +1,6 @@
 //! The arguments of `user` and `messages`.
 
-use super::place::Place;
+use super::place::{Place, ScreenFlags};
 use crate::accounts::ForwardKind;
 use crate::config_file;
 use crate::domains;
@@ -173,4 +173,32 @@ pub(crate) struct MessagesFlags {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub(crate) user: UserFlags,
+}
+
+/// The flags of `registrations`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct RegistrationsFlags {
+    /// The command; the list by default.
+    #[command(subcommand)]
+    pub(crate) command: Option<RegistrationsCommand>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) screen: ScreenFlags,
+}
+
+/// A command about registrations.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RegistrationsCommand {
+    /// End the registration of a user, until the phone registers again
+    End {
+        /// The user, alone or with the domain
+        #[arg(value_name = "NAME[@DOMAIN]")]
+        name: String,
+        /// The contact URI of the only binding to end, as in the list
+        contact: Option<String>,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        user: UserFlags,
+    },
 }

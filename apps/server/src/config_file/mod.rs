@@ -4,10 +4,13 @@
 mod accounts;
 mod groups;
 mod media_server;
+mod messages;
 mod numbers;
 mod office;
 mod problem;
+mod push;
 mod reader;
+mod registrar;
 mod trunks;
 mod values;
 
@@ -46,7 +49,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
     let mut reader = Reader::new(text);
     reader.read(|mut top| {
         read_top(&mut top, &mut settings);
-        top.section("registrar", |section| read_registrar(section, &mut settings));
+        top.section("registrar", |section| registrar::read(section, &mut settings));
         top.section("authentication", |section| read_authentication(section, &mut settings));
         top.section("accounts", |section| accounts::read(section, &mut settings.accounts));
         top.section("timers", |section| read_timers(section, &mut settings));
@@ -69,6 +72,8 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
             section.read_some("listen", &mut settings.http.listen, word(values::socket_address));
             section.read_whole("clients", &mut settings.http.clients, networks());
         });
+        top.section("messages", |section| messages::read(section, &mut settings));
+        top.section("push", |section| push::read(section, &mut settings));
         trunks::read(&mut top, &settings.engine, &mut settings.trunks);
         let trunks = settings.trunks.iter().map(|trunk| trunk.name.clone()).collect();
         numbers::read(&mut top, trunks, &mut settings.numbers);
@@ -143,45 +148,6 @@ fn read_top(top: &mut Section<'_, '_>, settings: &mut Settings) {
     top.read("record_route", &mut engine.record_route, flag);
     top.read("server_name", &mut engine.server_name, values::header_text);
     top.read("timings", &mut engine.timings, flag);
-}
-
-fn read_registrar(section: &mut Section<'_, '_>, settings: &mut Settings) {
-    let registrar = &mut settings.engine.registrar;
-    section.read("min_expires", &mut registrar.min_expires, duration);
-    section.read("max_expires", &mut registrar.max_expires, duration);
-    section.read("default_expires", &mut registrar.default_expires, duration);
-    section.read("max_contacts", &mut registrar.max_contacts, at_least(1));
-    section.read("max_contact_bytes", &mut registrar.max_bytes, at_least(1024));
-    section.read("gruu", &mut registrar.gruu, flag);
-    section.read("flow_timer", &mut registrar.flow_timer, duration);
-    section.read_whole("by_flow", &mut registrar.by_flow, networks());
-    section.read_whole("by_contact", &mut registrar.by_contact, networks());
-    let (min, max) = (registrar.min_expires, registrar.max_expires);
-    section.check(min <= max, &["min_expires", "max_expires"], || {
-        format!(
-            "min_expires ({}) is longer than max_expires ({}): no expiry would be accepted",
-            values::show(min),
-            values::show(max)
-        )
-    });
-    let default = registrar.default_expires;
-    section.check(
-        min > max || (min..=max).contains(&default),
-        &["default_expires", "min_expires", "max_expires"],
-        || {
-            format!(
-                "default_expires ({}) is not between min_expires ({}) and max_expires ({})",
-                values::show(default),
-                values::show(min),
-                values::show(max)
-            )
-        },
-    );
-    section.check(min <= Duration::from_secs(3600), &["min_expires"], || {
-        "min_expires is longer than an hour, which a registrar must not require (RFC 3261 section \
-         10.3 step 7); expected at most \"1h\""
-            .to_owned()
-    });
 }
 
 fn read_authentication(section: &mut Section<'_, '_>, settings: &mut Settings) {

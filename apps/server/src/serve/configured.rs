@@ -16,17 +16,22 @@ pub(super) fn domain_of(config: &Config) -> &str {
 
 /// The internal flow of message counts to phones without a subscription, if they get them.
 pub(super) fn unsolicited_flow(settings: &Settings, listens: &[Listen]) -> Option<Flow> {
-    let listen = listens.first().filter(|_| settings.tells_all_phones)?;
+    internal_flow(listens, Endpoint::Notifier).filter(|_| settings.tells_all_phones)
+}
+
+/// The internal flow on which `endpoint` sends requests of its own.
+pub(super) fn internal_flow(listens: &[Listen], endpoint: Endpoint) -> Option<Flow> {
+    let listen = listens.first()?;
     let mut local = listen.address;
     if local.ip().is_unspecified() {
-        // The notifier and the engine are at this host.
+        // The endpoint and the engine are at this host.
         local.set_ip(match local {
             SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         });
     }
     let flow = Flow { transport: listen.transport, local, remote: local, connection: None };
-    Some(flow.internal_to(Endpoint::Notifier))
+    Some(flow.internal_to(endpoint))
 }
 
 /// The configuration of the engine.

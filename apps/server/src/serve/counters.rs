@@ -18,11 +18,14 @@ impl Hub {
         let of_agents = self.b2bua.counters().into_iter().chain(self.trunks.counters());
         let of_agents = of_agents.chain(self.notifier.counters());
         let media_server = self.media_server.iter().flat_map(|server| server.counters());
+        let of_push = self.push.iter().flat_map(|push| push.counters());
+        let of_keeper = self.keeper.iter().flat_map(|keeper| keeper.counters());
+        let own = own.chain(of_push).chain(of_keeper);
         let all = of_engine.chain(own).chain(of_agents).chain(media_server).chain(of_ng);
         all.map(Counted::from).collect()
     }
 
-    fn own_counters(&self) -> [Named; 22] {
+    fn own_counters(&self) -> [Named; 23] {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let connections = &self.connections;
         let media = |count: fn(&Media) -> u64| self.media.as_ref().map_or(0, count);
@@ -51,6 +54,11 @@ impl Hub {
                 "unread-output",
                 "Connections closed because the peer did not read the waiting output.",
                 of(&connections.unread_output),
+            ),
+            (
+                "silent-connections",
+                "Connections closed because the phone did not answer a keep-alive.",
+                of(&connections.silent),
             ),
             (
                 "dropped-lookups",

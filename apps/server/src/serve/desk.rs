@@ -16,8 +16,9 @@ use notifier::Messages;
 use numbers::Plan;
 use parking_lot::Mutex;
 use relay::{CallReport, Calls, Selection};
+use sip::Instant;
 use sip_server::config::{Config, Domain, Mode, State};
-use sip_server::{CallServices, Flow, Output, Timing, Watch};
+use sip_server::{BindingView, CallServices, Flow, Output, Timing, Watch};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -184,7 +185,7 @@ impl Running {
         Some(CallEnded { id: ended.id, caller: ended.caller, callee: ended.callee })
     }
 
-    /// Stores the end of the bindings in `out`, after the removal of the user `uri`.
+    /// Stores the end of the bindings of the user `uri` in `out`.
     fn store_end(&self, uri: &str, out: &Output) {
         if self.hub.store(0, out).is_err() {
             log::warn("journal", || {
@@ -218,6 +219,19 @@ const BY_OPERATOR: &str = "Q.850;cause=16;text=\"Ended by the operator\"";
 /// `name@domain`, the address-of-record in the form that the engine uses.
 pub(crate) fn address_of_record(name: &str, domain: &str) -> Vec<u8> {
     [name.as_bytes(), b"@", domain.as_bytes()].concat()
+}
+
+/// The row of `binding` at `now`.
+fn registration(binding: &BindingView<'_>, now: Instant) -> Registration {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Registration {
+        address_of_record: text(binding.address_of_record),
+        contact: text(binding.contact),
+        flow: binding.flow.to_string(),
+        expires_in: binding.expires.since(now).as_secs(),
+        q: binding.q,
+        user_agent: text(binding.agent),
+    }
 }
 
 /// Adds a user to `engine`.
@@ -305,15 +319,9 @@ impl Desk for Running {
         let now = self.hub.clock.now();
         // The rows are copied before they are output, so that a slow reader delays no worker.
         let mut rows = Vec::new();
-        self.hub.engine.for_each_binding(now, &mut |binding| {
-            rows.push(Registration {
-                address_of_record: String::from_utf8_lossy(binding.address_of_record).into_owned(),
-                contact: String::from_utf8_lossy(binding.contact).into_owned(),
-                flow: binding.flow.to_string(),
-                expires_in: binding.expires.since(now).as_secs(),
-                q: binding.q,
-            });
-        });
+        self.hub
+            .engine
+            .for_each_binding(now, &mut |binding| rows.push(registration(&binding, now)));
         rows.sort_by(|one, other| {
             (&one.address_of_record, &one.contact).cmp(&(&other.address_of_record, &other.contact))
         });
@@ -323,6 +331,33 @@ impl Desk for Running {
             }
         }
         Ok(())
+    }
+
+    fn end_registration(
+        &self,
+        name: &str,
+        domain: &str,
+        contact: Option<&str>,
+    ) -> Result<Vec<Registration>, String> {
+        let (now, address) = (self.hub.clock.now(), address_of_record(name, domain));
+        let uri = sip_uri(name, domain);
+        let mut ended = Vec::new();
+        self.hub.engine.for_each_binding_of_user(&address, now, &mut |binding| {
+            if contact.is_none_or(|contact| binding.contact == contact.as_bytes()) {
+                ended.push(registration(&binding, now));
+            }
+        });
+        if ended.is_empty() {
+            let at = contact.map(|contact| format!(" with the contact {contact}"));
+            let at = at.unwrap_or_default();
+            return Err(format!("{uri} has no registration{at}: see `barebell registrations`"));
+        }
+        let mut out = Output::default();
+        let contact = contact.map(str::as_bytes);
+        let count = self.hub.engine.end_registration(&address, contact, now, &mut out);
+        self.store_end(&uri, &out);
+        log::info("registrations", || format!("the operator ended {count} bindings of {uri}"));
+        Ok(ended)
     }
 
     fn calls(&self) -> Vec<Call> {

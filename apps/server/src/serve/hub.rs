@@ -3,12 +3,14 @@
 use super::b2bua::SharedB2bua;
 use super::connections::Connections;
 use super::http::HttpCounters;
+use super::keeper::SharedKeeper;
 use super::local::{CarryOut, Engine, Failed, Local, Waiter};
 use super::media::{Media, Ng, Relay};
 use super::media_server::SharedMediaServer;
 use super::notifier::SharedNotifier;
 use super::numbers::SharedPlan;
 use super::observations::Observations;
+use super::push::SharedPush;
 use super::records::Records;
 use super::refused::RefusedCalls;
 use super::total::Total;
@@ -85,6 +87,10 @@ pub(crate) struct Hub {
     pub(crate) total: Total,
     pub(crate) http: Arc<HttpCounters>,
     pub(crate) observations: Observations,
+    /// The keeper of messages, if they are kept.
+    pub(crate) keeper: Option<Arc<SharedKeeper>>,
+    /// The push notifications, if there are any.
+    pub(crate) push: Option<Arc<SharedPush>>,
 }
 
 impl CarryOut for Hub {
@@ -103,12 +109,15 @@ impl CarryOut for Hub {
             }
             let is_quiet = local.internal.is_empty()
                 && !local.has_call_changes
-                && local.failed_trunks.is_empty();
+                && local.failed_trunks.is_empty()
+                && local.wakes.is_empty()
+                && local.registered.is_empty();
             if local.failed.is_empty() && is_quiet {
                 break;
             }
             let now = self.clock.now();
             self.notifier.exchange(now, local);
+            self.exchange_sleepers(now, local);
             if !local.internal.is_empty() {
                 let asked = self.trunks.exchange(now, local);
                 self.look_up(asked, local);
@@ -117,6 +126,7 @@ impl CarryOut for Hub {
                     let is_played = self.plays(&asked, now);
                     self.b2bua.answer_digit(now, local, asked.request, is_played);
                 }
+                self.pass_to_keeper(local);
                 match &self.media_server {
                     Some(server) => server.take(local),
                     // The dialog began before a restart.
@@ -209,6 +219,35 @@ impl Hub {
         }
     }
 
+    /// Passes the messages in `local` to the keeper.
+    fn pass_to_keeper(&self, local: &mut Local) {
+        match &self.keeper {
+            Some(keeper) => keeper.take(local),
+            // It was turned on by a reload, which takes effect at the next start.
+            None => {
+                let messages = local.take_internal(Endpoint::Keeper);
+                let failed = messages.into_iter().map(|(flow, it)| Failed::Send(flow, it));
+                local.failed.extend(failed);
+            }
+        }
+    }
+
+    /// Passes the phones that are to be woken, and the users that have registered, to the push
+    /// notifications.
+    fn exchange_sleepers(&self, now: Instant, local: &mut Local) {
+        if let Some(keeper) = &self.keeper {
+            local.registered.iter().for_each(|user| keeper.registered(user));
+        }
+        if let Some(push) = &self.push {
+            return push.exchange(now, local);
+        }
+        // They were turned on by a reload, which takes effect at the next start.
+        for wake in std::mem::take(&mut local.wakes) {
+            local.worker.not_woken(now, wake.ticket, &mut local.out);
+        }
+        local.registered.clear();
+    }
+
     fn begin(&self, lookup: Lookup, failed: &mut Vec<Failed>) {
         if let Err(full) = self.lookups.try_send(lookup) {
             self.dropped_lookups.fetch_add(1, Ordering::Relaxed);
@@ -262,6 +301,8 @@ impl Hub {
             failed,
             arrivals,
             registrations,
+            wakes,
+            registered,
             ..
         } = local;
         if out.is_empty() {
@@ -328,6 +369,8 @@ impl Hub {
                 Event::CallEnded(record) => self.keep(record),
                 // The notifier has it.
                 Event::Call(_) => {}
+                Event::Wake(wake) => wakes.push(wake),
+                Event::Registered(user) => registered.push(user),
             }
         }
         out.clear();

@@ -3,7 +3,7 @@
 use net::Outbox;
 use parking_lot::RawMutex;
 use sip::{Endpoint, Instant};
-use sip_server::{CallRecord, Flow, Output, Ticket, Worker};
+use sip_server::{CallRecord, Flow, Output, Ticket, Wake, Worker};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,10 @@ pub(super) struct Local {
     pub(super) refused: Vec<CallRecord>,
     /// The places of trunks that have failed for a call, with the failures in words.
     pub(super) failed_trunks: Vec<(usize, Box<str>)>,
+    /// The phones that are to be woken.
+    pub(super) wakes: Vec<Box<Wake>>,
+    /// The users with phones that have registered and may have been woken.
+    pub(super) registered: Vec<Box<[u8]>>,
     /// Failed operations, to be reported to the engine.
     pub(super) failed: Vec<Failed>,
     /// The arrival times of datagrams at which the messages in `out` are sent, if timings are on.
@@ -82,6 +86,8 @@ impl Local {
             declined: Vec::new(),
             refused: Vec::new(),
             failed_trunks: Vec::new(),
+            wakes: Vec::new(),
+            registered: Vec::new(),
             failed: Vec::new(),
             arrivals: Vec::new(),
             registrations: Vec::new(),

@@ -11,6 +11,8 @@ mod digits;
 mod ending;
 mod http;
 mod hub;
+mod keep_alive;
+mod keeper;
 mod listening;
 mod load;
 mod local;
@@ -23,6 +25,7 @@ mod notifier;
 mod numbers;
 mod observations;
 mod opening;
+mod push;
 mod records;
 mod refused;
 mod reload;
@@ -47,22 +50,26 @@ use crate::served_domains::remember_domains;
 use crate::settings::Settings;
 use crate::trunks::registry_configs;
 use accounts::AccountsThread;
-use configured::{domain_of, engine_config};
+use configured::{domain_of, engine_config, internal_flow};
 use connections::CurrentTls;
 use desk::Running;
 use ending::{
     drain, end_calls, end_lost_calls, end_registrations, end_subscriptions, record_standing,
 };
 use http::HttpListener;
+use keep_alive::KeepAliveThread;
+use keeper::KeeperThread;
 use listening::bind;
 use load::load;
 use media::{Ng, NgThread};
 use media_server_thread::MediaServerThread;
 use net::tls::Client;
 use opening::{Opened, dns, open};
+use push::PushThreads;
 pub(crate) use reload::ReadSettings;
 use reload::reload;
 use renewal::Renewal;
+use sip::Endpoint;
 use std::path::PathBuf;
 use std::sync::Arc;
 use store::Storage;
@@ -131,6 +138,10 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         http.start(Arc::clone(&tls), hosts, http_counters, Arc::<Running>::clone(&desk))
     };
     let http_thread = http.map(start_http).transpose()?;
+    let flow = internal_flow(&listens, Endpoint::Keeper);
+    let keeper = KeeperThread::start(&hub, &storage, settings.kept_messages, flow)?;
+    let push = PushThreads::start(&hub)?;
+    let keep_alives = KeepAliveThread::start(settings.keep_alive, &hub)?;
     let media_server = match (&hub.media_server, &hub.media, prepared) {
         (Some(server), Some(media), Some(prepared)) => {
             Some(MediaServerThread::start(&hub, server, media.clone(), prepared)?)
@@ -165,6 +176,9 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         drain(&hub.engine).await;
         end_calls(&hub).await;
         end_subscriptions(&hub).await;
+        drop(keep_alives);
+        drop(push);
+        drop(keeper);
         // It stores the messages that are being recorded.
         drop(media_server);
         end_registrations(&hub).await;

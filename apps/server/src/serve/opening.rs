@@ -5,6 +5,7 @@ use super::configured::unsolicited_flow;
 use super::connections::{Bounds, Connections, CurrentTls};
 use super::http::HttpCounters;
 use super::hub::{Hub, Lookup, MAX_LOOKUPS};
+use super::keeper::SharedKeeper;
 use super::listening::Bound;
 use super::local::Engine;
 use super::lookups::Lookups;
@@ -13,6 +14,7 @@ use super::media_server::{Prepared, SharedMediaServer};
 use super::notifier::SharedNotifier;
 use super::numbers::SharedPlan;
 use super::observations::Observations;
+use super::push::SharedPush;
 use super::records::{History, Records};
 use super::refused::RefusedCalls;
 use super::standing::StandingCalls;
@@ -140,6 +142,11 @@ pub(super) fn open(
         total: Total::default(),
         http: Arc::<HttpCounters>::default(),
         observations: Observations::new(workers),
+        keeper: match settings.engine.keeps_messages {
+            true => Some(Arc::new(SharedKeeper::new(storage.users_with_messages()?))),
+            false => None,
+        },
+        push: SharedPush::open(&settings.push)?.map(Arc::new),
     };
     let lookups = Asked { queue, most: shares.lookups };
     Ok(Opened { hub: Arc::new(hub), lookups, lost, prepared })

@@ -4,6 +4,7 @@ use crate::core::ended::Phone;
 use crate::core::flow::{Connection, Flow};
 use crate::core::journal_record::StoredBinding;
 use crate::core::keys::Key;
+use crate::core::push::PushParams;
 use alloc::boxed::Box;
 use sip::Instant;
 use smallvec::SmallVec;
@@ -32,6 +33,10 @@ pub(crate) struct Extra {
     pub(crate) path: Box<[u8]>,
     pub(crate) instance: Box<[u8]>,
     pub(crate) reg_id: u32,
+    /// The start of the User-Agent of the REGISTER.
+    pub(crate) agent: Box<[u8]>,
+    /// Set if the phone may sleep: the time until which it is awake on UDP.
+    pub(crate) awake_until: Option<Instant>,
 }
 
 impl Binding {
@@ -44,11 +49,22 @@ impl Binding {
         self.extra.as_ref().map_or(&[], |extra| &extra.instance)
     }
 
+    /// The phone, the number of its flow (RFC 5626), and the Path to it.
+    pub(crate) fn flow_of_phone(&self) -> (&[u8], u32, &[u8]) {
+        let reg_id = self.extra.as_ref().map_or(0, |extra| extra.reg_id);
+        (self.instance(), reg_id, self.path())
+    }
+
     /// The `+sip.instance` of the phone, if the binding is one of its numbered flows (`reg-id`, RFC
     /// 5626).
     pub(crate) fn phone_of_flow(&self) -> Option<&[u8]> {
         let numbered = self.extra.as_ref().filter(|extra| extra.reg_id != 0);
         numbered.map(|extra| &extra.instance[..]).filter(|instance| !instance.is_empty())
+    }
+
+    /// The start of the User-Agent of the REGISTER. Empty for none.
+    pub(crate) fn agent(&self) -> &[u8] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.agent)
     }
 
     /// The identity of the phone, by which it is recognised at another contact.
@@ -57,9 +73,14 @@ impl Binding {
         Phone { instance: instance.map(|instance| key.hash_one(instance)), call_id: self.call_id }
     }
 
-    /// The connection that the binding depends on, if any.
+    /// The connection that the binding depends on, if any. A phone that may sleep keeps its binding.
     pub(crate) fn connection(&self) -> Option<Connection> {
-        self.flow.connection.filter(|_| self.flow_bound)
+        self.flow.connection.filter(|_| self.flow_bound && self.awake_until().is_none())
+    }
+
+    /// Set if the phone may sleep: the time until which it is awake on UDP.
+    pub(crate) fn awake_until(&self) -> Option<Instant> {
+        self.extra.as_ref()?.awake_until
     }
 
     /// The variable part of the length in storage, in bytes.
@@ -79,16 +100,24 @@ impl Binding {
             expires: self.expires,
             flow: self.flow,
             flow_bound: self.flow_bound,
+            agent: self.agent(),
         }
     }
 
-    pub(crate) fn from_stored(id: u64, stored: &StoredBinding<'_>) -> Self {
-        let plain = stored.path.is_empty() && stored.instance.is_empty() && stored.reg_id == 0;
+    /// Returns the binding that was `stored` as `id`. It may be that of a phone that sleeps if
+    /// `may_sleep`.
+    pub(crate) fn from_stored(id: u64, stored: &StoredBinding<'_>, may_sleep: bool) -> Self {
+        let may_sleep =
+            may_sleep && stored.flow_bound && PushParams::of_contact(stored.contact).is_some();
+        let texts = [stored.path, stored.instance, stored.agent];
+        let plain = texts.iter().all(|text| text.is_empty()) && stored.reg_id == 0 && !may_sleep;
         let extra = || {
             Box::new(Extra {
                 path: stored.path.into(),
                 instance: stored.instance.into(),
                 reg_id: stored.reg_id,
+                agent: stored.agent.into(),
+                awake_until: may_sleep.then_some(Instant::ZERO),
             })
         };
         Self {

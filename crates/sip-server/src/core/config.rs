@@ -160,6 +160,26 @@ pub struct Registrar {
     pub by_contact: Vec<Network>,
 }
 
+/// A keep-alive that the server sends to a phone on its flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepAlive {
+    /// An empty line, which needs no response (RFC 5626 section 3.5.1).
+    EmptyLine,
+    /// OPTIONS.
+    Options,
+}
+
+/// Push notifications to phones that sleep (RFC 8599), which the owner requests.
+#[cfg(feature = "office")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Push {
+    /// The values of `pn-provider` of the push notification services.
+    pub providers: Vec<String>,
+    /// The time after its REGISTER for which a phone on UDP is awake. A phone on a connection is
+    /// awake while the connection is open.
+    pub awake: Duration,
+}
+
 /// The authentication of requests (RFC 7616, RFC 8760).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authentication {
@@ -306,6 +326,12 @@ pub struct Config {
     /// The services of the owner's media server.
     #[cfg(feature = "office")]
     pub media_services: MediaServices,
+    /// True if the owner keeps MESSAGE requests for users without a reachable phone.
+    #[cfg(feature = "office")]
+    pub keeps_messages: bool,
+    /// The push notifications to phones that sleep. `None` if the owner requests none.
+    #[cfg(feature = "office")]
+    pub push: Option<Push>,
     /// The subscriptions to the states of users, and the pickup of calls.
     pub watching: Watching,
     /// The limits on memory and work.
@@ -420,6 +446,10 @@ impl Default for Config {
             groups: Vec::new(),
             #[cfg(feature = "office")]
             media_services: MediaServices::default(),
+            #[cfg(feature = "office")]
+            keeps_messages: false,
+            #[cfg(feature = "office")]
+            push: None,
             watching: Watching::default(),
             limits: Limits::default(),
         }

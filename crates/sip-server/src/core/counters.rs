@@ -45,6 +45,14 @@ counters! {
     expired_bindings = "expired-bindings";
     /// Bindings that ended with the connection that they were on.
     lost_bindings = "lost-bindings";
+    /// Keep-alives sent to phones.
+    keep_alives = "keep-alives";
+    /// Responses to keep-alives.
+    kept_alive = "keep-alive-responses";
+    /// Branches to phones that sleep: each waits until a push notification has woken its phone.
+    sleeping = "sleeping-phones";
+    /// Branches to phones that a push notification has woken.
+    woken = "woken-phones";
     /// Branches that failed because the connection to the phone ended.
     lost_branches = "lost-branches";
     /// INVITEs that were forwarded.

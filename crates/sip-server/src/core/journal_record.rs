@@ -13,6 +13,9 @@
 //!        u8 3 | u64 identifier | u64 generation     the same for all below it
 //! ```
 //!
+//! A binding ends with its flow and, if the bit 2 of `flow_bound` is set, with the User-Agent of
+//! its REGISTER.
+//!
 //! Schema versions below 3 wrote all bindings of an address-of-record at each change. Such a record
 //! removes all earlier bindings, and is still read:
 //!
@@ -54,6 +57,8 @@ pub struct StoredBinding<'a> {
     pub flow: Flow,
     /// True if requests follow `flow` and not the address in `contact`.
     pub flow_bound: bool,
+    /// The start of the User-Agent of the REGISTER. Empty for none.
+    pub agent: &'a [u8],
 }
 
 /// A record in a buffer.
@@ -177,6 +182,10 @@ pub fn write<'a>(
     });
 }
 
+/// The bits of the byte `flow_bound`.
+const IS_FLOW_BOUND: u8 = 1;
+const HAS_AGENT: u8 = 2;
+
 fn put_binding(out: &mut Vec<u8>, binding: &StoredBinding<'_>) {
     put_bytes(out, binding.contact);
     put_bytes(out, binding.path);
@@ -186,8 +195,13 @@ fn put_binding(out: &mut Vec<u8>, binding: &StoredBinding<'_>) {
     out.extend_from_slice(&binding.q.to_le_bytes());
     out.extend_from_slice(&binding.reg_id.to_le_bytes());
     out.extend_from_slice(&binding.expires.as_micros().to_le_bytes());
-    out.push(u8::from(binding.flow_bound));
+    let is_flow_bound = if binding.flow_bound { IS_FLOW_BOUND } else { 0 };
+    let has_agent = if binding.agent.is_empty() { 0 } else { HAS_AGENT };
+    out.push(is_flow_bound | has_agent);
     put_flow(out, &binding.flow);
+    if has_agent != 0 {
+        put_bytes(out, binding.agent);
+    }
 }
 
 /// Returns the consecutive records in `bytes`. The iterator ends after the first damaged record.
@@ -352,17 +366,28 @@ fn read_added<'a>(rest: &mut &'a [u8], id: u64) -> Option<Entry<'a>> {
 }
 
 fn read_binding<'a>(rest: &mut &'a [u8]) -> Option<StoredBinding<'a>> {
+    let (contact, path, instance) = (take_bytes(rest)?, take_bytes(rest)?, take_bytes(rest)?);
+    let call_id = u64::from_le_bytes(take(rest)?);
+    let cseq = u32::from_le_bytes(take(rest)?);
+    let q = u16::from_le_bytes(take(rest)?);
+    let reg_id = u32::from_le_bytes(take(rest)?);
+    let expires = Instant::from_micros(u64::from_le_bytes(take(rest)?));
+    let [bits] = take(rest)?;
+    let flow = take_flow(rest)?;
+    let agent = if bits & HAS_AGENT == 0 { &[][..] } else { take_bytes(rest)? };
+    let flow_bound = bits & IS_FLOW_BOUND != 0;
     Some(StoredBinding {
-        contact: take_bytes(rest)?,
-        path: take_bytes(rest)?,
-        instance: take_bytes(rest)?,
-        call_id: u64::from_le_bytes(take(rest)?),
-        cseq: u32::from_le_bytes(take(rest)?),
-        q: u16::from_le_bytes(take(rest)?),
-        reg_id: u32::from_le_bytes(take(rest)?),
-        expires: Instant::from_micros(u64::from_le_bytes(take(rest)?)),
-        flow_bound: take::<1>(rest)?[0] != 0,
-        flow: take_flow(rest)?,
+        contact,
+        path,
+        instance,
+        call_id,
+        cseq,
+        q,
+        reg_id,
+        expires,
+        flow,
+        flow_bound,
+        agent,
     })
 }
 
@@ -405,6 +430,7 @@ mod tests {
             expires: Instant::from_micros(1_700_000_000_000_000),
             flow,
             flow_bound: true,
+            agent: b"",
         }
     }
 
@@ -422,7 +448,9 @@ mod tests {
             remote: "[2001:db8::9]:40000".parse().unwrap(),
             connection: NonZeroU64::new(99).map(Connection),
         };
-        let bindings = [binding(b"sip:a@192.0.2.9", udp), binding(b"sip:b@host", tcp)];
+        let with_agent =
+            StoredBinding { agent: b"Phone 1.0", flow_bound: false, ..binding(b"sip:b@host", tcp) };
+        let bindings = [binding(b"sip:a@192.0.2.9", udp), with_agent, binding(b"sip:c@host", tcp)];
         let mut bytes = Vec::new();
         write(&mut bytes, 5, b"alice@example.com", bindings.into_iter());
         write(&mut bytes, 6, b"bob@example.com", core::iter::empty());

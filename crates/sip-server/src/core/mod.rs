@@ -3,6 +3,7 @@
 
 pub(crate) mod address_of_record;
 pub(crate) mod admission;
+pub(crate) mod asleep;
 pub(crate) mod authentication;
 pub(crate) mod bans;
 pub(crate) mod binding;
@@ -34,6 +35,7 @@ pub(crate) mod numbers;
 pub(crate) mod output;
 pub mod overload;
 pub(crate) mod payers;
+pub(crate) mod push;
 pub(crate) mod rates;
 pub(crate) mod reach;
 #[cfg(feature = "office")]

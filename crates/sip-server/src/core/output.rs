@@ -53,6 +53,32 @@ pub enum Event {
     CallEnded(Box<CallRecord>),
     /// A call has changed, for the owner's notifier.
     Call(Box<CallChange>),
+    /// A request waits for a phone that sleeps.
+    Wake(Box<Wake>),
+    /// A phone of this user (`name@domain`) has registered, which may sleep, or any phone if the owner
+    /// keeps messages. The tickets that wait for phones of the user are to be passed to
+    /// [`Worker::woken`](crate::Worker::woken).
+    Registered(Box<[u8]>),
+}
+
+/// A phone that sleeps, and is to be woken by a push notification (RFC 8599). The owner keeps the
+/// ticket. When the user has [registered](Event::Registered), it calls
+/// [`Worker::woken`](crate::Worker::woken), and if that takes too long or the notification fails,
+/// [`Worker::not_woken`](crate::Worker::not_woken).
+#[derive(Clone, Debug)]
+pub struct Wake {
+    /// The request that waits.
+    pub ticket: Ticket,
+    /// The user of the phone, `name@domain`.
+    pub user: Box<[u8]>,
+    /// `pn-provider` of its contact, the push notification service.
+    pub provider: Box<[u8]>,
+    /// `pn-prid`, the phone in that service.
+    pub prid: Box<[u8]>,
+    /// `pn-param`. Empty for none.
+    pub param: Box<[u8]>,
+    /// True for an INVITE, false for a MESSAGE.
+    pub is_call: bool,
 }
 
 /// A message for the operator. It is formatted when it is displayed: one line of at most some 300

@@ -1,8 +1,10 @@
 //! Tickets for look-ups. The owner returns the ticket with the result.
 
+use crate::core::asleep::Asleep;
 use crate::core::flow::Flow;
 use crate::core::payers::Payers;
 use crate::core::reach::Scope;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// The position of a transaction in the table of its application, and its identifier.
@@ -18,11 +20,21 @@ pub(crate) struct Handle {
 #[derive(Clone, Debug)]
 pub struct Ticket(pub(crate) Waiting);
 
+/// A branch to a phone that sleeps.
+#[derive(Clone, Debug)]
+pub(crate) struct Sleeper {
+    pub(crate) handle: Handle,
+    pub(crate) index: u8,
+    pub(crate) phone: Asleep,
+}
+
 /// The state that waits.
 #[derive(Clone, Debug)]
 pub(crate) enum Waiting {
     /// A branch of a transaction.
     Branch { handle: Handle, index: u8 },
+    /// A branch to a phone that sleeps.
+    Phone(Box<Sleeper>),
     /// A message to be forwarded without a transaction, written for the flow on which it arrived.
     /// The party that named the destination is in a network of scope `origin`. If
     /// `leaves_transport`, the length of the message decides on the transport.

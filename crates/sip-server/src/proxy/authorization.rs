@@ -304,9 +304,11 @@ fn authorize_internal<R: RawMutex>(
         Claim::User(user, _) => Identity::new(&env.keys.token, user.as_bytes()),
         Claim::Foreign | Claim::Unprovable => Identity::NONE,
     };
-    // Message counts for the phones of a user without a subscription.
-    let is_unasked = incoming.head.method == Method::Notify
-        && incoming.flow.endpoint() == Some(Endpoint::Notifier);
+    // Message counts for the phones of a user without a subscription, and messages that were kept.
+    let is_unasked = matches!(
+        (incoming.head.method, incoming.flow.endpoint()),
+        (Method::Notify, Some(Endpoint::Notifier)) | (Method::Message, Some(Endpoint::Keeper))
+    );
     match pass {
         // The B2BUA writes the From that the trunk expects.
         Some(pass) if pass.to_trunk().is_some() => Ok(Authorization::Dialog(pass.identity)),

@@ -6,6 +6,8 @@ use super::call_changes;
 use super::edge::leads_to_domain;
 use super::grant::Grant;
 use super::joining;
+#[cfg(feature = "office")]
+use super::kept;
 use super::media_services;
 #[cfg(feature = "office")]
 use super::media_target;
@@ -334,8 +336,16 @@ fn find_targets<R: RawMutex>(
                 }
             });
             let user = user.or_else(|status| {
-                call.lead_to_mailbox(&called, status, targets, env).map(|()| (called, None))
+                call.lead_to_mailbox(&called, status, targets, env).map(|()| (called.clone(), None))
             });
+            #[cfg(feature = "office")]
+            let user = {
+                let (user, found) = match user {
+                    Ok(user) => (user, Ok(())),
+                    Err(status) => ((called.clone(), None), Err(status)),
+                };
+                kept::lead_to_keeper(incoming, &called, found, targets, env).map(|()| user)
+            };
             let (user, stages) =
                 user.map_err(|status| miss(shared, incoming, authorization, status, env))?;
             let answerer = Identity::new(&env.keys.token, user.as_bytes());

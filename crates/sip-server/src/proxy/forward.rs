@@ -317,6 +317,18 @@ pub(crate) fn write_via(
     branch: &ViaBranch,
     settings: &Settings,
 ) {
+    write_via_without_branch(out, flow, uri, settings);
+    branch.write(out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the Via of a request to `uri` on `flow`, up to the value of its branch parameter.
+pub(super) fn write_via_without_branch(
+    out: &mut Vec<u8>,
+    flow: &Flow,
+    uri: &[u8],
+    settings: &Settings,
+) {
     out.extend_from_slice(b"Via: SIP/2.0/");
     out.extend_from_slice(flow.transport.via_name().as_bytes());
     out.push(b' ');
@@ -333,8 +345,6 @@ pub(crate) fn write_via(
         out.extend_from_slice(b";alias");
     }
     out.extend_from_slice(b";branch=");
-    branch.write(out);
-    out.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]

@@ -19,6 +19,10 @@ mod forward;
 mod grant;
 mod hangup;
 mod joining;
+#[cfg(feature = "office")]
+mod keep_alive;
+#[cfg(feature = "office")]
+mod kept;
 mod media;
 mod media_services;
 #[cfg(feature = "office")]
@@ -48,6 +52,8 @@ mod way_back;
 #[cfg(feature = "office")]
 pub(crate) use continuation::continue_calls;
 pub(crate) use hangup::Hangup;
+#[cfg(feature = "office")]
+pub(crate) use keep_alive::keep_alive;
 pub(crate) use route::{Preprocessed, has_token, is_served, preprocess};
 pub(crate) use tables::Tables;
 
@@ -56,7 +62,7 @@ use crate::core::flow::Flow;
 use crate::core::incoming::{Incoming, answer};
 use crate::core::output::Location;
 use crate::core::shared::Shared;
-use crate::core::ticket::{Ticket, Waiting};
+use crate::core::ticket::{Sleeper, Ticket, Waiting};
 use crate::core::trunks::is_of_trunk;
 use core::net::SocketAddr;
 use decide::decide;
@@ -137,7 +143,13 @@ pub(crate) fn on_response<R: RawMutex>(
     let branch = message.top_via().ok().and_then(|via| ViaBranch::parse(via.branch()?));
     let branch = branch.filter(|_| message.framing_fault().is_none());
     let answer = branch.and_then(|branch| Some((branch, Answer::read(message)?)));
-    let Some((branch, answer)) = answer else { return env.counters.dropped.add() };
+    let Some((branch, answer)) = answer else {
+        #[cfg(feature = "office")]
+        if keep_alive::is_answer(message) {
+            return env.counters.kept_alive.add();
+        }
+        return env.counters.dropped.add();
+    };
     let outcome = match branch {
         ViaBranch::Stateful { .. } => {
             let transactions = &tables.transactions;
@@ -185,12 +197,39 @@ pub(crate) fn on_located<R: RawMutex>(
                 context.on_located(index, locations, env);
             });
         }
+        Waiting::Phone(sleeper) => {
+            let Sleeper { handle, index, .. } = *sleeper;
+            tables.transactions.with_handle(handle, env, |context, env| {
+                context.on_not_woken(index, env);
+            });
+        }
         Waiting::Message { bytes, arrived_on, origin, leaves_transport, payers } => {
             let before = env.out.transmits.len();
             stateless::send_located(&bytes, &arrived_on, origin, leaves_transport, locations, env);
             env.out.charge_after(before, payers);
         }
     }
+}
+
+/// Continues with the request of `ticket` if the phone that it waits for has registered. Otherwise
+/// returns the ticket.
+#[cfg(feature = "office")]
+pub(crate) fn on_registered<R: RawMutex>(
+    shared: &Shared<R>,
+    tables: &Tables<R>,
+    ticket: Ticket,
+    env: &mut Env<'_>,
+) -> Option<Ticket> {
+    let Waiting::Phone(sleeper) = &ticket.0 else { return None };
+    let Sleeper { handle, index, ref phone } = **sleeper;
+    let target = registered::woken(shared, phone, env);
+    if target.is_none() {
+        return Some(ticket);
+    }
+    tables.transactions.with_handle(handle, env, |context, env| {
+        target.map(|target| context.on_woken(index, target, env));
+    });
+    None
 }
 
 /// Handles a forwarded request with this `branch` that could not be sent on `flow`.

@@ -4,12 +4,14 @@
 use super::route::Preprocessed;
 use super::target::{Leads, Target, Targets, sort};
 use crate::core::address_of_record::AddressOfRecord;
+use crate::core::asleep::Asleep;
 use crate::core::binding::Binding;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::gruu::Gruu;
 use crate::core::incoming::Incoming;
 use crate::core::shared::Shared;
+use alloc::boxed::Box;
 use core::net::SocketAddr;
 use lock_api::RawMutex;
 use sip::message::RequestHead;
@@ -152,6 +154,13 @@ pub(super) fn targets_of<R: RawMutex>(
                 match Target::of_binding(binding, env.settings) {
                     Ok(Leads::Away(mut target)) => {
                         target.flows.iter_mut().for_each(|flows| flows.user = user.hash());
+                        if cfg!(feature = "office") && shared.location.is_asleep(binding, env.now) {
+                            target.asleep = Some(Box::new(Asleep {
+                                user: user.clone(),
+                                contact: binding.contact[..].into(),
+                                instance: binding.instance().into(),
+                            }));
+                        }
                         targets.push(target);
                     }
                     Ok(Leads::Back(other, domain)) => {
@@ -177,6 +186,25 @@ pub(super) fn targets_of<R: RawMutex>(
         targets.reverse();
     }
     if targets.is_empty() { Err(Status::TEMPORARILY_UNAVAILABLE) } else { Ok(()) }
+}
+
+/// The target of the phone that was `asleep`, if it has registered since.
+#[cfg(feature = "office")]
+pub(super) fn woken<R: RawMutex>(
+    shared: &Shared<R>,
+    asleep: &Asleep,
+    env: &Env<'_>,
+) -> Option<Target> {
+    shared.location.look_up(&asleep.user, |subscriber| {
+        let mut bindings = subscriber?.current(env.now).rev();
+        let is_it = |binding: &&Binding| {
+            asleep.is_of(binding) && !shared.location.is_asleep(binding, env.now)
+        };
+        match Target::of_binding(bindings.find(is_it)?, env.settings) {
+            Ok(Leads::Away(target)) => Some(target),
+            _ => None,
+        }
+    })
 }
 
 /// Drops the last of `targets` beyond the configured maximum.

@@ -2,6 +2,7 @@
 
 use super::pass::Chosen;
 use super::retargeting::Retargeted;
+use crate::core::asleep::Asleep;
 use crate::core::binding::Binding;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
@@ -43,6 +44,8 @@ pub(crate) struct Target {
     pub(crate) detour: Option<Box<Detour>>,
     /// Set if this is one of the flows to a phone.
     pub(crate) flows: Option<Box<Flows>>,
+    /// Set if this is a phone that sleeps.
+    pub(crate) asleep: Option<Box<Asleep>>,
     /// Set if call services have led the call to the user of the target.
     pub(crate) retargeted: Option<Arc<Retargeted>>,
     /// Set if the request takes over a call.
@@ -117,6 +120,7 @@ impl Target {
             takes_digits: false,
             detour: None,
             flows: None,
+            asleep: None,
             retargeted: None,
             takeover: None,
         }
@@ -207,7 +211,8 @@ impl Target {
         let retargeted =
             self.retargeted.as_ref().map_or(0, |it| size_of::<Retargeted>() + it.bytes());
         let own = size_of::<Self>() + self.uri.len() + self.path.len();
-        own + flows + detour + retargeted + takeover
+        let asleep = self.asleep.as_ref().map_or(0, |asleep| asleep.bytes());
+        own + flows + detour + retargeted + takeover + asleep
     }
 
     /// The request URI to forward with. A contact may contain header fields, a request URI may not

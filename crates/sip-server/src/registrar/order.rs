@@ -9,9 +9,13 @@ use crate::core::flow::{Flow, is_sendable};
 use crate::core::gruu;
 use crate::core::location::tombstones::Tombstone;
 use crate::core::next_hop::{NextHop, is_flow_bound};
+#[cfg(feature = "office")]
+use crate::core::push::{self, PushParams};
 use crate::core::settings::Settings;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+#[cfg(feature = "office")]
+use sip::StatusLine;
 use sip::header::{NameAddr, delta_seconds, q_value};
 use sip::message::RequestHead;
 use sip::uri::{UriError, is_sips};
@@ -21,6 +25,9 @@ use smallvec::SmallVec;
 /// The maximum length in bytes of a stored contact URI, Path and instance.
 const MAX_KEPT: usize = 2048;
 
+/// The maximum length in bytes of the stored start of a User-Agent.
+const MAX_AGENT: usize = 64;
+
 /// One Contact of a REGISTER.
 pub(super) struct Contact<'m> {
     pub(super) uri_bytes: &'m [u8],
@@ -29,6 +36,8 @@ pub(super) struct Contact<'m> {
     pub(super) q: u16,
     pub(super) instance: &'m [u8],
     pub(super) reg_id: u32,
+    /// Set if the phone may sleep: the time until which it is awake on UDP.
+    pub(super) awake_until: Option<Instant>,
     /// True if requests to the contact follow the flow of the REGISTER.
     pub(super) is_flow_bound: bool,
 }
@@ -53,6 +62,8 @@ pub(super) struct Order<'m> {
     pub(super) wish: Wish<'m>,
     /// The Path as one header field value.
     pub(super) path: Vec<u8>,
+    /// The start of User-Agent. Empty for none.
+    pub(super) agent: &'m [u8],
     pub(super) flow: &'m Flow,
     /// Creates the GRUUs, if the phone has asked for them (RFC 5627).
     pub(super) gruus: Option<gruu::Giver<'m>>,
@@ -100,6 +111,7 @@ impl<'m> Order<'m> {
                 if let Some(refusal) = refuse_unreachable(contact, env.settings) {
                     return Err(refusal);
                 }
+                contact.awake_until = awake_until(contact, env)?;
                 // Otherwise a call to a SIPS URI would be sent unencrypted (RFC 5630 section 5.2).
                 // Some phones on TLS send a SIPS Contact with any request URI, and are reached on
                 // TLS.
@@ -117,6 +129,7 @@ impl<'m> Order<'m> {
         Ok(Self {
             wish,
             path,
+            agent: agent(request),
             flow,
             gruus,
             has_outbound,
@@ -125,6 +138,13 @@ impl<'m> Order<'m> {
             now: env.now,
             until: env.now + env.settings.config.timers.t1.times(64),
         })
+    }
+
+    /// True if a phone of the REGISTER may sleep.
+    #[cfg(feature = "office")]
+    pub(super) fn may_sleep(&self) -> bool {
+        matches!(&self.wish, Wish::Update(contacts)
+            if contacts.iter().any(|contact| contact.awake_until.is_some()))
     }
 
     /// True if a later REGISTER with the same Call-ID has created `binding`.
@@ -147,6 +167,37 @@ impl<'m> Order<'m> {
     pub(super) const fn removal(&self) -> Tombstone {
         Tombstone { call_id: self.call_id, cseq: self.cseq, removes: true, until: self.until }
     }
+}
+
+/// The time until which the phone of `contact` is awake on UDP, if it may sleep.
+#[cfg(feature = "office")]
+fn awake_until(contact: &Contact<'_>, env: &Env<'_>) -> Result<Option<Instant>, Outcome> {
+    let config = &env.settings.config;
+    let params = PushParams::of(&contact.uri).filter(|_| contact.expires > Duration::ZERO);
+    let (Some(push), Some(params)) = (&config.push, params) else { return Ok(None) };
+    match push::is_provider(config, params.provider) {
+        true => Ok(contact.is_flow_bound.then_some(env.now + push.awake)),
+        false => Err(Outcome::Refused(NO_SUCH_SERVICE)),
+    }
+}
+
+#[cfg(not(feature = "office"))]
+const fn awake_until(_: &Contact<'_>, _: &Env<'_>) -> Result<Option<Instant>, Outcome> {
+    Ok(None)
+}
+
+/// The status line for a push notification service that is not configured (RFC 8599 section 5.3).
+#[cfg(feature = "office")]
+const NO_SUCH_SERVICE: StatusLine<'static> =
+    Status(555).with_reason("Push Notification Service Not Supported");
+
+/// The stored start of the User-Agent of `request`.
+fn agent<'m>(request: &Message<'m>) -> &'m [u8] {
+    if !cfg!(feature = "office") {
+        return &[];
+    }
+    let agent = request.value(HeaderName::UserAgent).unwrap_or_default();
+    &agent[..agent.len().min(MAX_AGENT)]
 }
 
 impl Wish<'_> {
@@ -309,5 +360,6 @@ fn read_contact<'m>(
         return Err(bad_request("Contact Too Long"));
     }
     let uri_bytes = address.uri_bytes;
-    Ok(Contact { uri_bytes, uri, expires, q, instance, reg_id, is_flow_bound: false })
+    let (awake_until, is_flow_bound) = (None, false);
+    Ok(Contact { uri_bytes, uri, expires, q, instance, reg_id, awake_until, is_flow_bound })
 }

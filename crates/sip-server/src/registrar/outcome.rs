@@ -18,5 +18,13 @@ pub(super) enum Outcome {
     Refused(StatusLine<'static>),
 }
 
+#[cfg(feature = "office")]
+impl Outcome {
+    /// True if the REGISTER is answered 200.
+    pub(super) const fn is_done(&self) -> bool {
+        matches!(self, Self::Done { .. })
+    }
+}
+
 pub(super) const TOO_MANY: Outcome =
     Outcome::Refused(Status::FORBIDDEN.with_reason("Too Many Contacts"));

@@ -12,6 +12,9 @@ use crate::core::gruu;
 use crate::core::lines::write_contact;
 use crate::core::location::tombstones::Tombstone;
 use crate::core::location::{Changed, LocationService, Replaced, Subscriber};
+#[cfg(feature = "office")]
+use crate::core::output::Event;
+use crate::core::push::PushParams;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
@@ -75,6 +78,10 @@ pub(super) fn register<R: RawMutex>(
     // Without such a user there is nothing to fetch or to remove.
     let nothing = Outcome::Done { lines: Vec::new(), has_outbound: false };
     let outcome = outcome.unwrap_or(nothing);
+    #[cfg(feature = "office")]
+    if adds && outcome.is_done() && (order.may_sleep() || config.keeps_messages) {
+        env.out.events.push(Event::Registered(address.as_bytes().into()));
+    }
     match &outcome {
         Outcome::Done { .. } => env.counters.registers.add(),
         Outcome::Refused(line) if line.status == Status::SERVICE_UNAVAILABLE => {
@@ -239,7 +246,7 @@ impl<'c, 'm> Change<'c, 'm> {
         }
         let mut binding = Binding {
             contact: SmallVec::from_slice(contact.uri_bytes),
-            extra: extra(&order.path, contact),
+            extra: extra(order, contact),
             call_id: order.call_id,
             cseq: order.cseq,
             q: contact.q,
@@ -314,8 +321,18 @@ fn replaced_by(
             && !is_of_phone(binding)
             && binding.phone_of_flow() == Some(contact.instance)
     };
+    // The push notification service names a phone whatever its contact.
+    let params = PushParams::of(&contact.uri);
+    let is_pushed = |binding: &Binding| {
+        contact.reg_id == 0
+            && params.is_some_and(|params| {
+                let known = PushParams::of_contact(&binding.contact);
+                known.is_some_and(|known| known.is_same_phone(&params))
+            })
+    };
     let is_renewed = |binding: &Binding| {
         (contact.reg_id != 0 && is_of_phone(binding))
+            || is_pushed(binding)
             || (is_at_uri(binding) && !is_of_other(binding) && !is_other_flow(binding))
     };
     let all = 0..bindings.len();
@@ -337,15 +354,14 @@ fn replaced_by(
     all.filter(|&at| renewed.contains(&at) || (at < old && is_of_phone(&bindings[at]))).collect()
 }
 
-fn extra(path: &[u8], contact: &Contact<'_>) -> Option<Box<Extra>> {
-    if path.is_empty() && contact.instance.is_empty() && contact.reg_id == 0 {
+fn extra(order: &Order<'_>, contact: &Contact<'_>) -> Option<Box<Extra>> {
+    let &Contact { reg_id, awake_until, .. } = contact;
+    let texts = [&*order.path, contact.instance, order.agent];
+    if texts.iter().all(|text| text.is_empty()) && reg_id == 0 && awake_until.is_none() {
         return None;
     }
-    Some(Box::new(Extra {
-        path: path.into(),
-        instance: contact.instance.into(),
-        reg_id: contact.reg_id,
-    }))
+    let [path, instance, agent] = texts.map(Box::from);
+    Some(Box::new(Extra { path, instance, reg_id, agent, awake_until }))
 }
 
 /// The Contact lines of a 200, with the remaining time of every binding. The `own` last bindings,

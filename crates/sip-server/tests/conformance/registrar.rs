@@ -1,5 +1,6 @@
 //! The registrar (RFC 3261 section 10.3, RFC 3327, RFC 5626).
 
+mod agents;
 mod places;
 
 use crate::rig::{ALICE, BOB, Draft, Rig, Sent, closed_config, open_config, tcp, udp};

@@ -1,7 +1,7 @@
 //! A server with a simulated clock. A message goes in from an address, and the resulting output is
 //! returned.
 
-use barebell_sip_server::config::{Domain, Listener, Network};
+use barebell_sip_server::config::{Domain, KeepAlive, Listener, Network};
 use barebell_sip_server::journal_record::Record;
 use barebell_sip_server::relay::{CallReport, Calls};
 use barebell_sip_server::{
@@ -229,6 +229,26 @@ impl Rig {
         self.take()
     }
 
+    /// Tries to continue with the request that waits for a phone with `ticket`.
+    pub(crate) fn woken(&mut self, ticket: Ticket) -> Result<Reaction, Ticket> {
+        match self.worker.woken(self.now, ticket, &mut self.out) {
+            Some(ticket) => Err(ticket),
+            None => Ok(self.take()),
+        }
+    }
+
+    /// Reports that the phone of `ticket` was not woken.
+    pub(crate) fn not_woken(&mut self, ticket: Ticket) -> Reaction {
+        self.worker.not_woken(self.now, ticket, &mut self.out);
+        self.take()
+    }
+
+    /// Sends a keep-alive to the phone at `contact` on `flow`.
+    pub(crate) fn keep_alive(&mut self, flow: &Flow, contact: &str, kind: KeepAlive) -> Reaction {
+        self.worker.keep_alive(self.now, flow, contact.as_bytes(), kind, &mut self.out);
+        self.take()
+    }
+
     /// Reports a message of the server as undeliverable.
     pub(crate) fn undeliverable(&mut self, flow: &Flow, bytes: &[u8]) -> Reaction {
         self.worker.undeliverable(self.now, flow, bytes, &mut self.out);
@@ -344,7 +364,7 @@ impl Reaction {
             .iter()
             .filter_map(|event| match event {
                 Event::Locate { destination, ticket, .. } => Some((destination, ticket)),
-                Event::Notice(_) | Event::CallEnded(_) | Event::Call(_) => None,
+                _ => None,
             })
             .collect();
         match &wanted[..] {

@@ -6,6 +6,7 @@ mod calls;
 mod checkpoints;
 mod failure;
 mod journal;
+mod messages;
 mod salvage;
 mod services;
 mod tables;

@@ -68,6 +68,7 @@ pub(super) fn salvage(path: &Path, reason: String, log: Log) -> Result<(), Error
     let calls = copy("call", &["id"], "ended, caller, callee, failed, record")?;
     let services = "always, busy, no_answer, unreachable, no_answer_after, do_not_disturb";
     let services = copy("call_services", &["domain", "name"], services)?;
+    let messages = copy("message", &["id"], "user, received, sender, content_type, body")?;
     drop(damaged);
     remove(&copy_path)?;
     if users.rows == 0 && !users.is_whole {
@@ -84,7 +85,7 @@ pub(super) fn salvage(path: &Path, reason: String, log: Log) -> Result<(), Error
         let secret = if is_secret_lost { format!("; {LOST_SECRET}") } else { String::new() };
         format!(
             "the database {} was damaged ({reason}) and is now {}. A new one has what could be read: {users} users, \
-             {registrations} registrations, {settings} settings, {services} call services, {calls} records of calls{secret}. If users are missing, put a backup in its place or add \
+             {registrations} registrations, {settings} settings, {services} call services, {messages} messages, {calls} records of calls{secret}. If users are missing, put a backup in its place or add \
              them again; phones register again by themselves",
             path.display(),
             kept.display(),

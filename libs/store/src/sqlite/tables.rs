@@ -17,13 +17,31 @@ pub(super) const SECRET: &str = "secret";
 pub(super) const REALMS: &str = "realms";
 
 /// The migrations, each from one schema version to the next. The first one creates the tables.
-pub(super) const STEPS: [&str; 5] = [TABLES, LOGINS, RECORDS, CALLS, SERVICES];
+pub(super) const STEPS: [&str; 7] = [TABLES, LOGINS, RECORDS, CALLS, SERVICES, AGENTS, MESSAGES];
 
 /// The key of the setting that is present once records of calls were imported.
 pub(super) const CALLS_IMPORTED: &str = "calls_imported";
 
 /// The present schema version.
 pub(super) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
+
+/// Messages that are kept for users. `received` is in microseconds since 1970.
+const MESSAGES: &str = "
+    CREATE TABLE message (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        user TEXT NOT NULL,
+        received INTEGER NOT NULL,
+        sender BLOB NOT NULL,
+        content_type BLOB NOT NULL,
+        body BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX message_user ON message (user, id);
+    CREATE INDEX message_received ON message (received);
+";
+
+/// No change of the tables. The records of bindings contain a User-Agent, which earlier versions
+/// cannot read.
+const AGENTS: &str = "";
 
 /// Call services of users: the targets of forwards as `name@domain`, and `no_answer_after` in
 /// microseconds.

@@ -280,7 +280,8 @@ impl<'b> Machine<'b> {
         for event in out.events {
             match event {
                 Event::Locate { ticket, .. } => self.tickets.push(ticket),
-                Event::CallEnded(_) | Event::Call(_) => {}
+                Event::CallEnded(_) | Event::Call(_) | Event::Registered(_) => {}
+                Event::Wake(wake) => self.tickets.push(wake.ticket),
                 Event::Notice(notice) => {
                     let line = notice.to_string();
                     assert!(line.len() < 400 && !line.contains(char::is_control), "{line:?}");

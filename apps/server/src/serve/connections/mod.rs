@@ -93,6 +93,8 @@ pub(crate) struct Connections {
     unsent: Arc<Unsent>,
     /// Counts connections closed because their peers did not read.
     pub(crate) unread_output: AtomicU64,
+    /// Counts connections closed because their phones did not answer a keep-alive.
+    pub(crate) silent: AtomicU64,
     handshakes: Handshakes,
     pauses: Mutex<Pauses>,
     /// Counts connections not opened because a recent handshake with the same far end failed.
@@ -179,6 +181,7 @@ impl Connections {
             table,
             unsent: Arc::default(),
             unread_output: AtomicU64::new(0),
+            silent: AtomicU64::new(0),
             handshakes: Handshakes::new()?,
             pauses: Mutex::default(),
             paused: AtomicU64::new(0),
@@ -251,6 +254,25 @@ impl Connections {
     fn to(&self, far_end: &FarEnd) -> Option<Arc<Stream>> {
         let table = self.table.read();
         table.open.get(table.by_remote.get(far_end)?).cloned()
+    }
+
+    /// The time since the last input on `connection`, if it is open.
+    pub(super) fn silence(&self, connection: Connection, now: Instant) -> Option<Duration> {
+        self.get(connection).map(|stream| stream.silence(now))
+    }
+
+    /// Closes `connection` because its peer has not answered a keep-alive. Its end is appended to
+    /// `failed`.
+    pub(super) fn end_silent(&self, connection: Connection, failed: &mut Vec<Failed>) {
+        let Some(stream) = self.get(connection) else { return };
+        self.silent.fetch_add(1, Ordering::Relaxed);
+        log::info("stream", || {
+            format!(
+                "the connection to {} is closed: the phone answers no keep-alive",
+                stream.flow().remote
+            )
+        });
+        self.end(&stream, failed);
     }
 
     /// Returns true if `parts` were sent or queued. On failure the messages that waited for an

@@ -264,6 +264,11 @@ impl Stream {
         stream.hasten()
     }
 
+    /// The time since the last input.
+    pub(super) fn silence(&self, now: Instant) -> Duration {
+        now.since(self.reading.lock().heard)
+    }
+
     /// Adds `payers` to the accounts that the handshake is charged to.
     pub(super) fn caused_by(self, payers: Payers) -> Self {
         Self { payers, ..self }

@@ -123,6 +123,7 @@ mod tests {
                 connection: None,
             },
             flow_bound: false,
+            agent: b"",
         }
     }
 

@@ -33,6 +33,8 @@ use lock_api::{Mutex, RawMutex};
 use sip::{Deadline, Duration, Instant, SipUri};
 use smallvec::SmallVec;
 use subscriber::Known;
+#[cfg(feature = "office")]
+use tombstones::Tombstone;
 use tombstones::Tombstones;
 
 /// The number of shards, each with its own lock.
@@ -228,6 +230,30 @@ impl<R: RawMutex> LocationService<R> {
         true
     }
 
+    /// Removes the bindings of a user, or that of the URI `contact` only. Copies of their REGISTERs
+    /// are expected until `copies_until`, and do not restore them. Returns the number of removed
+    /// bindings.
+    #[cfg(feature = "office")]
+    pub(crate) fn end_bindings(
+        &self,
+        canonical: &[u8],
+        contact: Option<&[u8]>,
+        copies_until: Instant,
+        out: &mut Output,
+    ) -> usize {
+        let ended = self.update(&self.canonical(canonical), false, out, |subscriber| {
+            let Subscriber { bindings, tombstones, .. } = subscriber;
+            let ends = |binding: &mut Binding| contact.is_none_or(|uri| *binding.contact == *uri);
+            let ended: Vec<Binding> = bindings.extract_if(.., ends).collect();
+            for &Binding { call_id, cseq, .. } in &ended {
+                let until = copies_until;
+                tombstones.note(Tombstone { call_id, cseq, removes: false, until });
+            }
+            (ended.len(), if ended.is_empty() { Changed::No } else { Changed::Yes })
+        });
+        ended.unwrap_or_default()
+    }
+
     /// Returns the key of the contact `uri` of `binding` in [`Contacts`].
     pub(crate) fn claim(&self, binding: &Binding, uri: &SipUri<'_>) -> u64 {
         if binding.flow_bound { self.contacts.claim(uri, &binding.flow) } else { 0 }
@@ -310,6 +336,14 @@ impl<R: RawMutex> LocationService<R> {
     pub(crate) fn is_open(&self, flow: &Flow) -> bool {
         flow.is_internal()
             || flow.connection.is_some_and(|connection| self.connections.is_open(connection))
+    }
+
+    /// True if the phone of `binding` sleeps at `now`.
+    pub(crate) fn is_asleep(&self, binding: &Binding, now: Instant) -> bool {
+        binding.awake_until().is_some_and(|until| match binding.flow.transport.is_stream() {
+            true => !self.is_open(&binding.flow),
+            false => until <= now,
+        })
     }
 
     /// Removes the bindings on a connection that has ended.

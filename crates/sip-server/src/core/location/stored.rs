@@ -11,8 +11,15 @@ use smallvec::SmallVec;
 
 impl<R: RawMutex> LocationService<R> {
     /// Restores a stored record. Records may come in any order: bindings that another record
-    /// removes are left out. Limits the expiry of the bindings to `latest`.
-    pub(crate) fn restore(&self, record: &Record<'_>, now: Instant, latest: Instant) {
+    /// removes are left out. Limits the expiry of the bindings to `latest`. Phones may sleep if
+    /// `may_sleep`.
+    pub(crate) fn restore(
+        &self,
+        record: &Record<'_>,
+        now: Instant,
+        latest: Instant,
+        may_sleep: bool,
+    ) {
         let address = self.canonical(record.address_of_record);
         let mut added: SmallVec<[Binding; 4]> = SmallVec::new();
         let mut removed: SmallVec<[u64; 4]> = SmallVec::new();
@@ -24,7 +31,7 @@ impl<R: RawMutex> LocationService<R> {
             for entry in record.entries().map_while(Result::ok) {
                 match entry {
                     Entry::Binding { id, binding, .. } if binding.expires > now => {
-                        added.push(self.restored(id, &binding, latest));
+                        added.push(self.restored(id, &binding, latest, may_sleep));
                     }
                     Entry::Binding { .. } => {}
                     Entry::Removed { id, .. } => {
@@ -52,8 +59,14 @@ impl<R: RawMutex> LocationService<R> {
     }
 
     /// Returns the binding that was `stored` as `id`.
-    fn restored(&self, id: u64, stored: &StoredBinding<'_>, latest: Instant) -> Binding {
-        let mut binding = Binding::from_stored(id, stored);
+    fn restored(
+        &self,
+        id: u64,
+        stored: &StoredBinding<'_>,
+        latest: Instant,
+        may_sleep: bool,
+    ) -> Binding {
+        let mut binding = Binding::from_stored(id, stored, may_sleep);
         binding.expires = binding.expires.min(latest);
         if let Ok(Uri::Sip(uri)) = Uri::parse(stored.contact) {
             binding.claim = self.claim(&binding, &uri);
@@ -72,7 +85,8 @@ impl<R: RawMutex> LocationService<R> {
             for binding in undo.removed {
                 tombstones.retract(binding.call_id);
                 let is_replaced = |it: &Binding| {
-                    let is_of_phone = !it.instance().is_empty() && it.extra == binding.extra;
+                    let is_of_phone =
+                        !it.instance().is_empty() && it.flow_of_phone() == binding.flow_of_phone();
                     it.contact == binding.contact || is_of_phone
                 };
                 if !bindings.iter().any(is_replaced) {

@@ -77,10 +77,24 @@ impl Context {
         request: &Message<'_>,
         env: &mut Env<'_>,
     ) -> usize {
-        let next_hop = target.next_hop.clone();
         let aim = Aim { target, breadth, alternatives: Vec::new(), tcp_tried: None };
         let index = self.push_branch(search, aim, env);
-        match next_hop {
+        if !self.waits_for_phone(search, index, request, env) {
+            self.begin(search, index, request, env);
+        }
+        index
+    }
+
+    /// Sends the request to the target of the new branch `index`, or looks it up. The branch is over
+    /// at once if the request cannot be sent.
+    pub(super) fn begin(
+        &mut self,
+        search: &mut Search,
+        index: usize,
+        request: &Message<'_>,
+        env: &mut Env<'_>,
+    ) {
+        match search.aims[index].target.next_hop.clone() {
             NextHop::Flow(flow) if env.settings.leads_here(&flow) => {
                 env.counters.unreachable.add();
                 search.fail(Status::SERVICE_UNAVAILABLE);
@@ -104,7 +118,6 @@ impl Context {
                 env.out.events.push(Event::Locate { destination, ticket, payers });
             }
         }
-        index
     }
 
     /// Adds a branch on which nothing has been sent and returns its index.

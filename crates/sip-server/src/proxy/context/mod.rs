@@ -6,6 +6,7 @@ mod conclusion;
 mod relayed;
 mod responses;
 mod stages;
+mod waking;
 
 use super::fork::{Fork, ForkState, reason_line, reason_lines};
 use super::forward::SenderFields;

@@ -55,6 +55,7 @@ fn target(user: &str, phone: usize) -> Target {
         takes_digits: false,
         detour: None,
         flows: None,
+        asleep: None,
         retargeted: None,
         takeover: None,
     }

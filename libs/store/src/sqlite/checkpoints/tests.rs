@@ -31,6 +31,7 @@ fn registered(user: &str, sequence: u64, expires: sip::Instant) -> Vec<u8> {
         expires,
         flow,
         flow_bound: true,
+        agent: b"Phone 1.0",
     };
     let mut bytes = Vec::new();
     record::write(&mut bytes, sequence, user.as_bytes(), [binding].into_iter());

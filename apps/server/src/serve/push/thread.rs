@@ -1,0 +1,143 @@
+//! The threads of push notifications: those that call the hook, and one that ends the waits and has
+//! phones notified before their registrations end.
+
+use super::SharedPush;
+use super::hook::{Notification, Reason};
+use crate::failure::Failure;
+use crate::serve::hub::Hub;
+use crate::serve::local::{CarryOut, Engine, Local};
+use sip::Duration;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::thread::JoinHandle;
+use std::time::{self, Instant};
+
+/// The number of requests of the hook at once.
+const AT_ONCE: usize = 4;
+/// The time after which a thread looks for the end of the server.
+const TURN: time::Duration = time::Duration::from_millis(200);
+/// The interval between searches for registrations that end.
+const ROUND: time::Duration = time::Duration::from_secs(15);
+/// The time before the end of its registration at which a phone that sleeps is notified.
+const BEFORE_END: Duration = Duration::from_secs(45);
+
+/// The running threads. Dropping it ends them.
+pub(crate) struct PushThreads {
+    ending: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl PushThreads {
+    /// Starts the threads, if the server has push notifications.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(crate) fn start(hub: &Arc<Hub>) -> Result<Option<Self>, Failure> {
+        let Some(push) = &hub.push else { return Ok(None) };
+        let mut threads = Self { ending: Arc::default(), threads: Vec::new() };
+        for number in 0..AT_ONCE {
+            let (push, ending) = (Arc::clone(push), Arc::clone(&threads.ending));
+            let thread = std::thread::Builder::new().name(format!("push-{number}"));
+            threads.threads.push(thread.spawn(move || call_hook(&push, &ending))?);
+        }
+        let waits = Waits {
+            push: Arc::clone(push),
+            local: Local::new(0, &hub.engine),
+            hub: Arc::clone(hub),
+            refreshed: HashMap::new(),
+            next_round: Instant::now() + ROUND,
+        };
+        let ending = Arc::clone(&threads.ending);
+        let thread = std::thread::Builder::new().name("push".to_owned());
+        threads.threads.push(thread.spawn(move || waits.run(&ending))?);
+        Ok(Some(threads))
+    }
+}
+
+impl Drop for PushThreads {
+    fn drop(&mut self) {
+        self.ending.store(true, Ordering::SeqCst);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Requests the queued notifications until `ending` is set.
+fn call_hook(push: &SharedPush, ending: &AtomicBool) {
+    while !ending.load(Ordering::SeqCst) {
+        let queued = push.queued.lock().recv_timeout(TURN);
+        match queued {
+            Ok(notification) => {
+                if !push.hook.request(&notification) {
+                    push.fail(&notification);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// The end of the waits.
+struct Waits {
+    push: Arc<SharedPush>,
+    hub: Arc<Hub>,
+    local: Local,
+    /// The ends of the registrations for which phones were notified, by user and contact.
+    refreshed: HashMap<(Box<[u8]>, Box<[u8]>), sip::Instant>,
+    next_round: Instant,
+}
+
+impl Waits {
+    fn run(mut self, ending: &AtomicBool) {
+        while !ending.load(Ordering::SeqCst) {
+            let expired = {
+                let mut waiting = self.push.waiting.lock();
+                let latest = Instant::now() + TURN;
+                let until = waiting.next_deadline().map_or(latest, |it| it.min(latest));
+                self.push.changed.wait_until(&mut waiting, until);
+                waiting.expired(Instant::now())
+            };
+            let now = self.hub.clock.now();
+            for ticket in expired {
+                self.local.worker.not_woken(now, ticket, &mut self.local.out);
+            }
+            self.hub.carry_out(&mut self.local);
+            if Instant::now() >= self.next_round {
+                self.next_round = Instant::now() + ROUND;
+                self.refresh();
+            }
+        }
+    }
+
+    /// Has the phones notified that sleep, shortly before their registrations end (RFC 8599 section
+    /// 5.5).
+    fn refresh(&mut self) {
+        let now = self.hub.clock.now();
+        self.refreshed.retain(|_, expires| *expires > now);
+        for part in 0..Engine::PARTS {
+            let mut due = Vec::new();
+            self.hub.engine.for_each_sleeping_of(part, now, &mut |phone| {
+                let key = (Box::from(phone.user), Box::from(phone.contact));
+                let is_due = phone.expires.since(now) <= BEFORE_END;
+                if is_due && self.refreshed.get(&key) != Some(&phone.expires) {
+                    let [provider, prid, param] =
+                        [phone.provider, phone.prid, phone.param].map(Box::from);
+                    let (user, reason) = (key.0.clone(), Reason::Refresh);
+                    let notification = Notification { user, provider, prid, param, reason };
+                    due.push((key, phone.expires, notification));
+                }
+            });
+            for (key, expires, notification) in due {
+                let may_notify =
+                    self.push.waiting.lock().may_notify(&notification.user, Instant::now());
+                if may_notify && self.push.notify(notification) {
+                    self.refreshed.insert(key, expires);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The branches to phones that sleep (RFC 8599): an INVITE or MESSAGE waits until a push
+//! notification has woken the phone, and it has registered.
+
+use super::super::fork::ForkState;
+use super::super::search::Search;
+#[cfg(feature = "office")]
+use super::super::target::{Target, Targets, keep_scheme};
+use super::Context;
+use crate::core::event::Env;
+use crate::core::output::{Event, Wake};
+use crate::core::push::{self, PushParams};
+use crate::core::ticket::{Sleeper, Ticket, Waiting};
+use alloc::boxed::Box;
+#[cfg(feature = "office")]
+use sip::uri::is_sips;
+use sip::{Message, Method, Status};
+
+impl Context {
+    /// Has the phone of the new branch `index` woken, if it sleeps. Returns false if the request is
+    /// sent at once.
+    pub(super) fn waits_for_phone(
+        &mut self,
+        search: &Search,
+        index: usize,
+        request: &Message<'_>,
+        env: &mut Env<'_>,
+    ) -> bool {
+        let target = &search.aims[index].target;
+        let wakes = matches!(request.method(), Some(Method::Invite | Method::Message));
+        // The B2BUA of the owner calls the phone.
+        let asleep = target.asleep.as_ref().filter(|_| wakes && target.detour.is_none());
+        let Some(asleep) = asleep.filter(|_| cfg!(feature = "office")) else { return false };
+        let params = PushParams::of_contact(&asleep.contact);
+        let params =
+            params.filter(|params| push::is_provider(&env.settings.config, params.provider));
+        let Some(PushParams { provider, prid, param }) = params else { return false };
+        self.branches[index].state = ForkState::Locating;
+        env.counters.sleeping.add();
+        let phone = (**asleep).clone();
+        let sleeper = Sleeper { handle: self.handle, index: index as u8, phone };
+        env.out.events.push(Event::Wake(Box::new(Wake {
+            ticket: Ticket(Waiting::Phone(Box::new(sleeper))),
+            user: asleep.user.as_bytes().into(),
+            provider: provider.into(),
+            prid: prid.into(),
+            param: param.into(),
+            is_call: request.method() == Some(Method::Invite),
+        })));
+        true
+    }
+
+    /// Sends the request of branch `index` to the phone that was asleep and is now at `woken`.
+    #[cfg(feature = "office")]
+    pub(crate) fn on_woken(&mut self, index: u8, woken: Target, env: &mut Env<'_>) {
+        if !self.ends_waiting(index) {
+            return;
+        }
+        env.counters.woken.add();
+        self.with_search(|context, search, request| {
+            let index = usize::from(index);
+            let mut woken = Targets::from_iter([woken]);
+            keep_scheme(&mut woken, request.request_uri().is_some_and(is_sips));
+            let (Some(aim), Some(woken)) = (search.aims.get_mut(index), woken.pop()) else {
+                return search.fail(Status::TEMPORARILY_UNAVAILABLE);
+            };
+            let Target { uri, path, next_hop, flow_bound, origin, .. } = woken;
+            let (asleep, known) = (None, aim.target.clone());
+            aim.target = Target { uri, path, next_hop, flow_bound, origin, asleep, ..known };
+            if !context.is_closing {
+                context.begin(search, index, request, env);
+            }
+        });
+        self.conclude(env);
+    }
+
+    /// Handles the failure to wake the phone of branch `index`.
+    pub(crate) fn on_not_woken(&mut self, index: u8, env: &mut Env<'_>) {
+        if !self.ends_waiting(index) {
+            return;
+        }
+        if !self.fail_over(index, true, env) {
+            self.fail(Status::TEMPORARILY_UNAVAILABLE);
+        }
+        self.conclude(env);
+    }
+
+    /// Returns true if branch `index` waited.
+    fn ends_waiting(&mut self, index: u8) -> bool {
+        let fork = self.branches.get_mut(usize::from(index));
+        let Some(fork) = fork.filter(|fork| matches!(fork.state, ForkState::Locating)) else {
+            return false;
+        };
+        fork.state = ForkState::Over;
+        true
+    }
+}

@@ -1,0 +1,65 @@
+//! Messages (RFC 3428) that are kept for users without a reachable phone.
+
+use crate::Error;
+use sip::Instant;
+
+/// A message that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptMessage {
+    /// The time at which it came.
+    pub received: Instant,
+    /// The sender: a name-addr without a tag, as in From.
+    pub sender: Vec<u8>,
+    /// The value of Content-Type.
+    pub content_type: Vec<u8>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// The limits of kept messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageLimits {
+    /// The maximum number of a user.
+    pub of_user: u64,
+    /// The maximum number in all.
+    pub all: u64,
+}
+
+/// The storage of kept messages. Every method may block.
+pub trait KeptMessages: Send + Sync {
+    /// Stores a message for `user`, which is `name@domain`. Returns false at a limit. When this
+    /// returns, the message survives a power loss.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn keep_message(
+        &self,
+        user: &str,
+        message: &KeptMessage,
+        limits: MessageLimits,
+    ) -> Result<bool, Error>;
+
+    /// The oldest message for `user`, with its identifier.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn oldest_message(&self, user: &str) -> Result<Option<(i64, KeptMessage)>, Error>;
+
+    /// Deletes the message `id`.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn delete_message(&self, id: i64) -> Result<(), Error>;
+
+    /// Deletes the messages that came before `time`. Returns their number.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn purge_messages(&self, time: Instant) -> Result<u64, Error>;
+
+    /// The users with messages.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn users_with_messages(&self) -> Result<Vec<String>, Error>;
+}

@@ -1,0 +1,129 @@
+//! Kept messages in the database.
+
+use super::failure::to;
+use super::{Error, Sqlite};
+use crate::{KeptMessage, KeptMessages, MessageLimits};
+use rusqlite::{OptionalExtension, params};
+use sip::Instant;
+
+impl KeptMessages for Sqlite {
+    fn keep_message(
+        &self,
+        user: &str,
+        message: &KeptMessage,
+        limits: MessageLimits,
+    ) -> Result<bool, Error> {
+        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let KeptMessage { received, sender, content_type, body } = message;
+        let database = self.database();
+        let keep = || {
+            database
+                .prepare_cached(
+                    "INSERT INTO message (user, received, sender, content_type, body) \
+                     SELECT ?1, ?2, ?3, ?4, ?5 \
+                     WHERE (SELECT count(*) FROM message WHERE user = ?1) < ?6 \
+                     AND (SELECT count(*) FROM message) < ?7",
+                )?
+                .execute(params![
+                    user,
+                    micros(*received),
+                    sender,
+                    content_type,
+                    body,
+                    number(limits.of_user),
+                    number(limits.all)
+                ])
+        };
+        keep().map(|rows| rows > 0).map_err(to("keep a message"))
+    }
+
+    fn oldest_message(&self, user: &str) -> Result<Option<(i64, KeptMessage)>, Error> {
+        let database = self.database();
+        let read = || {
+            database
+                .prepare_cached(
+                    "SELECT id, received, sender, content_type, body FROM message \
+                     WHERE user = ?1 ORDER BY id LIMIT 1",
+                )?
+                .query_row([user], |row| {
+                    let received: i64 = row.get(1)?;
+                    let received = Instant::from_micros(received.unsigned_abs());
+                    let (sender, content_type, body) = (row.get(2)?, row.get(3)?, row.get(4)?);
+                    Ok((row.get(0)?, KeptMessage { received, sender, content_type, body }))
+                })
+                .optional()
+        };
+        read().map_err(to("read a kept message"))
+    }
+
+    fn delete_message(&self, id: i64) -> Result<(), Error> {
+        let database = self.database();
+        let delete = || database.prepare_cached("DELETE FROM message WHERE id = ?1")?.execute([id]);
+        delete().map(drop).map_err(to("delete a kept message"))
+    }
+
+    fn purge_messages(&self, time: Instant) -> Result<u64, Error> {
+        let database = self.database();
+        let delete = || {
+            database
+                .prepare_cached("DELETE FROM message WHERE received < ?1")?
+                .execute([micros(time)])
+        };
+        delete().map(|rows| rows as u64).map_err(to("delete old kept messages"))
+    }
+
+    fn users_with_messages(&self) -> Result<Vec<String>, Error> {
+        let database = self.database();
+        let read = || {
+            let mut statement = database.prepare("SELECT DISTINCT user FROM message")?;
+            let rows = statement.query_map([], |row| row.get(0))?;
+            rows.collect::<rusqlite::Result<Vec<String>>>()
+        };
+        read().map_err(to("read the users with kept messages"))
+    }
+}
+
+fn micros(time: Instant) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::tests::open;
+
+    fn message(second: u64, body: &str) -> KeptMessage {
+        KeptMessage {
+            received: Instant::from_micros(second * 1_000_000),
+            sender: b"<sip:alice@example.com>".to_vec(),
+            content_type: b"text/plain".to_vec(),
+            body: body.into(),
+        }
+    }
+
+    #[test]
+    fn messages_come_back_in_order_within_limits() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let limits = MessageLimits { of_user: 2, all: 3 };
+        let keep = |user: &str, second, body: &str| {
+            storage.keep_message(user, &message(second, body), limits).unwrap()
+        };
+        assert!(keep("bob@a", 1, "one") && keep("bob@a", 2, "two"));
+        assert!(!keep("bob@a", 3, "three"), "the limit of the user");
+        assert!(keep("carol@a", 4, "four"));
+        assert!(!keep("dave@a", 5, "five"), "the limit in all");
+        drop(storage);
+        let storage = open(directory.path());
+        let mut users = storage.users_with_messages().unwrap();
+        users.sort();
+        assert_eq!(users, ["bob@a", "carol@a"]);
+        let (id, first) = storage.oldest_message("bob@a").unwrap().unwrap();
+        assert_eq!(first, message(1, "one"));
+        storage.delete_message(id).unwrap();
+        assert_eq!(storage.oldest_message("bob@a").unwrap().unwrap().1, message(2, "two"));
+        assert_eq!(storage.purge_messages(Instant::from_micros(3_000_000)).unwrap(), 1);
+        assert_eq!(storage.oldest_message("bob@a").unwrap(), None);
+        assert_eq!(storage.users_with_messages().unwrap(), ["carol@a"]);
+    }
+}
