@@ -16,6 +16,8 @@ pub(crate) struct MediaServerSettings {
     pub(crate) calls: usize,
     /// The maximum number of calls of one source.
     pub(crate) calls_of_source: usize,
+    /// The maximum number of calls that record a message for one mailbox.
+    pub(crate) calls_of_mailbox: usize,
     /// The maximum number of members of a conference room.
     pub(crate) members: usize,
     /// The maximum duration of a call.
@@ -58,6 +60,7 @@ impl Default for MediaServerSettings {
             },
             calls: limits.calls,
             calls_of_source: limits.calls_of_source,
+            calls_of_mailbox: limits.calls_of_mailbox,
             members: limits.members,
             call_length: limits.call_length,
             message_length: limits.message_length,
@@ -94,6 +97,7 @@ impl MediaServerSettings {
         let mut config = Config {
             calls: self.calls,
             calls_of_source: self.calls_of_source,
+            calls_of_mailbox: self.calls_of_mailbox,
             members: self.members,
             call_length: self.call_length,
             message_length: self.message_length,

@@ -42,6 +42,7 @@ impl B2bua {
             user: attempt.payer.as_deref(),
             trunk,
             class: attempt.class.as_deref(),
+            stranger: attempt.stranger.as_deref(),
             is_emergency: attempt.is_emergency,
         };
         let permit = self.usage.begin(now.as_secs(), &call);
@@ -52,7 +53,7 @@ impl B2bua {
     /// Permits and counts a call from a trunk.
     pub(crate) fn permit_from(&mut self, trunk: usize, now: Instant) -> Result<Permit, Exceeded> {
         let trunk = self.config.trunks.get(trunk).map_or("", |trunk| trunk.name.as_str());
-        let call = Call { user: None, trunk, class: None, is_emergency: false };
+        let call = Call { user: None, trunk, class: None, stranger: None, is_emergency: false };
         let permit = self.usage.begin(now.as_secs(), &call);
         self.tell_alarms();
         permit

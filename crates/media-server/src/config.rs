@@ -15,6 +15,8 @@ pub struct Config {
     pub calls: usize,
     /// The maximum number of calls of one source: an IPv4 address, or an IPv6 /64.
     pub calls_of_source: usize,
+    /// The maximum number of calls that record a message for one mailbox.
+    pub calls_of_mailbox: usize,
     /// The maximum number of participants of a conference room.
     pub members: usize,
     /// The maximum duration of a call.
@@ -29,6 +31,14 @@ pub struct Config {
     pub session_expires: Duration,
 }
 
+impl Config {
+    /// The maximum number of calls of callers that have not authenticated: half of all.
+    #[must_use]
+    pub const fn calls_of_strangers(&self) -> usize {
+        self.calls.div_ceil(2)
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -36,6 +46,7 @@ impl Default for Config {
             media: MediaConfig::default(),
             calls: 30,
             calls_of_source: 10,
+            calls_of_mailbox: 3,
             members: 20,
             call_length: Duration::from_secs(2 * 3600),
             message_length: Duration::from_secs(120),

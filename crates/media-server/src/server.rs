@@ -39,7 +39,8 @@ pub struct Counters {
     pub calls: u64,
     /// Calls that were refused because of [`Config::calls`] or without a free port.
     pub over_limit: u64,
-    /// Calls that were refused because of [`Config::calls_of_source`] or [`Config::members`].
+    /// Calls that were refused because of [`Config::calls_of_source`], [`Config::members`],
+    /// [`Config::calls_of_mailbox`] or [`Config::calls_of_strangers`].
     pub over_share: u64,
     /// Calls that were refused since the mailbox was full.
     pub full: u64,
@@ -221,6 +222,12 @@ impl MediaServer {
             Service::Conference(name) => self.rooms.get(name).map_or(0, |room| room.members),
             _ => 0,
         };
+        let deposit = match &invitation.service {
+            Service::Deposit(mailbox) => Some(mailbox.clone()),
+            _ => None,
+        };
+        let of_mailbox = deposit.as_ref().map_or(0, |mailbox| self.deposits(mailbox));
+        let is_proved = invitation.caller.is_some();
         let is_known = match &invitation.service {
             Service::Announcement(name) => self.sounds.has(name),
             _ => true,
@@ -230,22 +237,39 @@ impl MediaServer {
         } else if self.calls() >= self.config.calls {
             self.counters.over_limit += 1;
             503
-        } else if count >= self.config.calls_of_source || members >= self.config.members {
+        } else if count >= self.config.calls_of_source
+            || members >= self.config.members
+            || of_mailbox >= self.config.calls_of_mailbox
+            || (!is_proved && self.calls_of_strangers() >= self.config.calls_of_strangers())
+        {
             self.counters.over_share += 1;
             486
         } else {
-            let deposit = match &invitation.service {
-                Service::Deposit(mailbox) => Some(mailbox.clone()),
-                _ => None,
-            };
             self.sources.insert(source, count + 1);
             self.arrivals.insert(call, Arrival { invitation, offer, source });
             let [local, remote] = [flow.local.ip(), flow.remote.ip()];
-            self.events.push_back(Event::Open { call, local, remote, deposit });
+            self.events.push_back(Event::Open { call, local, remote, deposit, is_proved });
             return;
         };
         let lines = if status == 404 { b"" } else { RETRY_AFTER };
         let _ = self.agent.decline_with(now, call, status, lines);
+    }
+
+    /// The number of calls that record a message for `mailbox`.
+    fn deposits(&self, mailbox: &str) -> usize {
+        let arriving = self.arrivals.values().filter(|arrival| {
+            matches!(&arrival.invitation.service, Service::Deposit(name) if name == mailbox)
+        });
+        let answered = self.lines.values().filter(|line| {
+            matches!(&line.program, Program::Deposit(deposit) if deposit.mailbox() == mailbox)
+        });
+        arriving.count() + answered.count()
+    }
+
+    /// The number of calls of callers that have not authenticated.
+    fn calls_of_strangers(&self) -> usize {
+        let arriving = self.arrivals.values().filter(|it| it.invitation.caller.is_none());
+        arriving.count() + self.lines.values().filter(|line| !line.is_proved).count()
     }
 
     /// Answers [`Event::Open`]. A call that has ended meanwhile is ignored.
@@ -278,12 +302,13 @@ impl MediaServer {
             self.events.push_back(Event::Closed { call: id });
             return self.process(now);
         }
+        let origin = (source, invitation.caller.is_some());
         let program = self.program(invitation);
         if let Program::Room(member) = &program {
             self.rooms.entry(member.room.clone()).or_insert_with(Room::new).join();
         }
         self.counters.calls += 1;
-        self.lines.insert(id, Line::new(call, source, now, program));
+        self.lines.insert(id, Line::new(call, origin, now, program));
         self.process(now);
     }
 

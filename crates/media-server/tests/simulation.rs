@@ -310,6 +310,7 @@ const ECHO: &str = "<sip:echo@media-server.invalid;lr;caller=alice%40example.com
 const ROOM: &str = "<sip:conference@media-server.invalid;lr;name=sales%40example.com>";
 const DEPOSIT: &str =
     "<sip:deposit@media-server.invalid;lr;name=bob%40example.com;caller=alice%40example.com>";
+const OF_STRANGER: &str = "<sip:deposit@media-server.invalid;lr;name=bob%40example.com>";
 const RETRIEVAL: &str =
     "<sip:retrieval@media-server.invalid;lr;name=bob%40example.com;caller=bob%40example.com>";
 
@@ -492,5 +493,33 @@ fn a_call_ends_by_its_longest_duration() {
     assert!(world.phones[phone].ended.is_none());
     world.pass(300);
     assert!(world.phones[phone].ended.is_some());
+    world.assert_empty();
+}
+
+/// A storm of messages from many sources: each phone of the world has an address of its own.
+#[test]
+fn many_sources_do_not_take_all_calls_and_one_mailbox_has_few() {
+    let config = Config { calls: 6, calls_of_mailbox: 2, ..Config::default() };
+    let mut world = World::new(config.clone());
+    let storm: Vec<usize> =
+        (0..5).map(|_| world.call(OF_STRANGER, Codec::Pcmu, 440.0)).collect();
+    world.pass(100);
+    let refused = |world: &World, phones: &[usize]| {
+        phones.iter().filter(|&&phone| world.refusal(phone) == Some(486)).count()
+    };
+    assert_eq!(refused(&world, &storm), 3, "two messages at a time for one mailbox");
+    // Three of six calls are for strangers.
+    let announcement = "<sip:music@media-server.invalid;lr>";
+    let more: Vec<usize> = (0..4).map(|_| world.call(announcement, Codec::Pcmu, 0.0)).collect();
+    world.pass(100);
+    assert_eq!(refused(&world, &more), 3);
+    let users: Vec<usize> = (0..3).map(|_| world.call(ECHO, Codec::Pcmu, 440.0)).collect();
+    world.pass(100);
+    assert_eq!(refused(&world, &users), 0);
+    assert_eq!(world.server.calls(), config.calls);
+    assert_eq!(world.server.counters().over_share, 6);
+    for phone in [storm[0], storm[1], more[0]].into_iter().chain(users) {
+        world.hang_up(phone);
+    }
     world.assert_empty();
 }

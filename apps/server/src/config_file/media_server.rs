@@ -34,6 +34,7 @@ pub(super) fn read(section: &mut Section<'_, '_>, all: &mut Settings) {
     section.read("open_conferences", &mut services.open_conferences, flag);
     section.read("max_calls", &mut settings.calls, at_least(1));
     section.read("max_calls_per_source", &mut settings.calls_of_source, at_least(1));
+    section.read("max_calls_per_mailbox", &mut settings.calls_of_mailbox, at_least(1));
     section.read("max_members", &mut settings.members, at_least(2));
     section.read("call_length", &mut settings.call_length, some_duration);
     section.read("message_length", &mut settings.message_length, some_duration);

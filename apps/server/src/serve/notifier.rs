@@ -75,11 +75,9 @@ fn party(WatchedParty { user, identity }: WatchedParty) -> Party {
 }
 
 impl SharedNotifier {
-    /// A notifier without subscriptions. `unsolicited` is the internal flow of message counts to
-    /// phones without a subscription.
-    pub(super) fn new(secret: &[u8; 32], unsolicited: Option<Flow>) -> Self {
-        let mut notifier = Notifier::new(Config::default(), secret);
-        notifier.set_unsolicited(unsolicited);
+    /// A notifier with the limits of `config`, without subscriptions.
+    pub(super) fn new(config: Config, secret: &[u8; 32]) -> Self {
+        let notifier = Notifier::new(config, secret);
         let calls = CallTable::new(TableLimits::default());
         Self { state: Mutex::new(State { notifier, calls }), next_timer: AtomicU64::new(u64::MAX) }
     }

@@ -340,7 +340,7 @@ fn find_targets<R: RawMutex>(
                 if let Some(found) = gruu_targets(shared, found, targets, env) {
                     return found.map(|user| (user, None));
                 }
-                match services::begin(shared, incoming, found, &user, is_joined, targets, env) {
+                match services::begin(&call, found, &user, is_joined, targets, env) {
                     Some(stages) => stages.map(|stages| (user, stages)),
                     None => targets_of(shared, &user, None, targets, env).map(|()| (user, None)),
                 }

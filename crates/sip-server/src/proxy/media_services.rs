@@ -152,7 +152,7 @@ impl<R: RawMutex> NewCall<'_, '_, R> {
     }
 
     /// The name that the caller has proved: to this server, or before to the B2BUA.
-    fn caller(&self, env: &Env<'_>) -> Option<AddressOfRecord> {
+    pub(super) fn caller(&self, env: &Env<'_>) -> Option<AddressOfRecord> {
         let incoming = self.asked.incoming;
         match self.authorization {
             Authorization::User(user) => Some(user.clone()),

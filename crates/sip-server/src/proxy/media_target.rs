@@ -21,14 +21,14 @@ pub(super) fn is_target(target: &Target) -> bool {
     )
 }
 
-/// The media server as the target of a call on `flow` that `forwarder` forwards to `name`, if
-/// that is the `user@domain` of a service for all callers. The service with the messages of a
-/// user takes one for the forwarder.
+/// The media server as the target of a call of `caller`, if it has proved its name, on `flow` that
+/// `forwarder` forwards to `name`, if that is the `user@domain` of a service for all callers. The
+/// service with the messages of a user takes one for the forwarder.
 pub(super) fn forward_target<R: RawMutex>(
     shared: &Shared<R>,
     name: &[u8],
     forwarder: Option<&[u8]>,
-    flow: &Flow,
+    (caller, flow): (Option<&AddressOfRecord>, &Flow),
     env: &Env<'_>,
 ) -> Option<Target> {
     let services = &env.settings.config.media_services;
@@ -50,7 +50,7 @@ pub(super) fn forward_target<R: RawMutex>(
         }
         MediaService::Echo | MediaService::Conference => return None,
     };
-    Some(target(service, &named, None, (&uri_of(name), flow), env))
+    Some(target(service, &named, caller, (&uri_of(name), flow), env))
 }
 
 /// The mailbox of the user `name` at `domain`, which begins with `@`. `None` without such a

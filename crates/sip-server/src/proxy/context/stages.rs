@@ -7,11 +7,15 @@ use super::super::search::Search;
 use super::super::search::in_order;
 use super::super::services::Stages;
 #[cfg(feature = "office")]
-use super::super::services::{Itinerary, Stage};
+use super::super::services::{Itinerary, Led, Stage};
+#[cfg(feature = "office")]
+use super::super::{media::uri_of, token::Identity};
 use super::Context;
 use crate::core::event::Env;
 use alloc::boxed::Box;
 use sip::transaction::TransactionKind;
+#[cfg(feature = "office")]
+use sip::HeaderName;
 use sip::{Instant, Message, Status};
 
 /// The provisional response to the caller of a forwarded call (RFC 3261 section 21.1.3).
@@ -150,9 +154,21 @@ impl Context {
 
 #[cfg(feature = "office")]
 impl Context {
-    /// The stages of the call.
-    pub(in super::super) fn stages_mut(&mut self) -> Option<&mut Stages> {
-        self.search.as_mut()?.stages.as_deref_mut()
+    /// Takes the itinerary of the call, and its caller.
+    pub(in super::super) fn take_led(&mut self, env: &Env<'_>) -> Option<Led> {
+        let led = self.with_search(|_, search, request| {
+            let (itinerary, is_for_sips, flow) = search.stages.as_mut()?.take_itinerary()?;
+            let plan = &search.plan;
+            Some(Led {
+                itinerary,
+                is_for_sips,
+                flow,
+                from: uri_of(request, HeaderName::From).to_vec(),
+                identity: plan.record_route.map_or(Identity::NONE, |names| names.sender),
+                is_known: plan.is_proven(env) || plan.is_from_trunk,
+            })
+        });
+        led.flatten()
     }
 
     /// Begins `stage`, to which `itinerary` has led the call.
