@@ -286,21 +286,9 @@ fn find_targets<R: RawMutex>(
                 let carrier = carrier.filter(|carrier| {
                     shared.location.is_open(carrier) && next_hop.may_be_on(carrier.transport)
                 });
-                let target = Target {
-                    uri: SmallVec::from_slice(uri),
-                    path: Vec::new(),
-                    next_hop: now_on.map_or(next_hop, NextHop::Flow),
-                    q: 1000,
-                    flow_bound,
-                    origin: grant.map_or(env.settings.scope_of(flow), |grant| grant.scope),
-                    is_registered: false,
-                    keying: None,
-                    takes_digits: false,
-                    detour: None,
-                    flows: None,
-                    retargeted: None,
-                    takeover: None,
-                };
+                let next_hop = now_on.map_or(next_hop, NextHop::Flow);
+                let origin = grant.map_or(env.settings.scope_of(flow), |grant| grant.scope);
+                let target = Target { flow_bound, ..Target::new(uri, next_hop, origin) };
                 targets.push(match carrier {
                     Some(carrier) => target.first_on(carrier),
                     None => target,

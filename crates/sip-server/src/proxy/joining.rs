@@ -208,20 +208,12 @@ fn shape_of(description: &[u8]) -> Vec<u8> {
 
 /// The B2BUA as the target of a request to `uri` that arrived on `flow`.
 fn target(uri: &[u8], flow: &Flow, detour: Detour, q: u16, env: &Env<'_>) -> Target {
+    let next_hop = NextHop::Flow(flow.internal());
     Target {
-        uri: SmallVec::from_slice(uri),
-        path: Vec::new(),
-        next_hop: NextHop::Flow(flow.internal()),
         q,
         flow_bound: true,
-        origin: env.settings.scope_of(flow),
-        is_registered: false,
-        keying: None,
-        takes_digits: false,
         detour: Some(Box::new(detour)),
-        flows: None,
-        retargeted: None,
-        takeover: None,
+        ..Target::new(uri, next_hop, env.settings.scope_of(flow))
     }
 }
 

@@ -11,7 +11,6 @@ use alloc::vec::Vec;
 use lock_api::RawMutex;
 use sip::uri::escape_param;
 use sip::{Encode, Endpoint};
-use smallvec::SmallVec;
 
 /// True if the target is the media server.
 pub(super) fn is_target(target: &Target) -> bool {
@@ -97,19 +96,7 @@ pub(super) fn target(
         (";caller=", &*escape_param(caller.as_bytes())).encode(&mut path);
     }
     path.push(b'>');
-    Target {
-        uri: SmallVec::from_slice(uri),
-        path,
-        next_hop: NextHop::Flow(flow.internal_to(Endpoint::MediaServer)),
-        q: 1000,
-        flow_bound: true,
-        origin: env.settings.scope_of(flow),
-        is_registered: false,
-        keying: None,
-        takes_digits: false,
-        detour: None,
-        flows: None,
-        retargeted: None,
-        takeover: None,
-    }
+    let next_hop = NextHop::Flow(flow.internal_to(Endpoint::MediaServer));
+    let origin = env.settings.scope_of(flow);
+    Target { path, flow_bound: true, ..Target::new(uri, next_hop, origin) }
 }

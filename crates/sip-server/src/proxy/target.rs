@@ -102,6 +102,26 @@ fn attempt_bytes(attempt: &TrunkAttempt) -> usize {
 }
 
 impl Target {
+    /// Returns the target `uri` at `next_hop`, for a request of a party in the scope `origin`. It is
+    /// neither a binding nor the B2BUA, and has no Path.
+    pub(super) fn new(uri: &[u8], next_hop: NextHop, origin: Scope) -> Self {
+        Self {
+            uri: SmallVec::from_slice(uri),
+            path: Vec::new(),
+            next_hop,
+            q: 1000,
+            flow_bound: false,
+            origin,
+            is_registered: false,
+            keying: None,
+            takes_digits: false,
+            detour: None,
+            flows: None,
+            retargeted: None,
+            takeover: None,
+        }
+    }
+
     /// Returns the target of a binding.
     pub(crate) fn of_binding(binding: &Binding, settings: &Settings) -> Result<Leads, NoRoute> {
         let near = Some(binding.flow.local);
@@ -121,22 +141,16 @@ impl Target {
             }
             NextHop::of_uri(&uri, near, settings)?
         };
+        let flows = binding
+            .phone_of_flow()
+            .map(|phone| Box::new(Flows { user: 0, phone: phone.into(), further: Vec::new() }));
         Ok(Leads::Away(Self {
-            uri: SmallVec::from_slice(&binding.contact),
             path: binding.path().to_vec(),
-            next_hop,
             q: binding.q,
             flow_bound: binding.flow_bound,
-            origin: settings.scope_of(&binding.flow),
             is_registered: true,
-            keying: None,
-            takes_digits: false,
-            detour: None,
-            retargeted: None,
-            flows: binding
-                .phone_of_flow()
-                .map(|phone| Box::new(Flows { user: 0, phone: phone.into(), further: Vec::new() })),
-            takeover: None,
+            flows,
+            ..Self::new(&binding.contact, next_hop, settings.scope_of(&binding.flow))
         }))
     }
 }

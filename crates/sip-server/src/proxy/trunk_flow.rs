@@ -12,9 +12,7 @@ use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::incoming::Incoming;
 use crate::core::next_hop::NextHop;
-use alloc::vec::Vec;
 use sip::{Method, Status};
-use smallvec::SmallVec;
 
 /// Decides on a request of the user agent of a trunk: a REGISTER or OPTIONS is forwarded.
 pub(super) fn decide(
@@ -28,21 +26,11 @@ pub(super) fn decide(
     }
     let server = Flow { transport: flow.outer_transport(), connection: None, ..*flow };
     let mut targets = Targets::new();
-    targets.push(Target {
-        uri: SmallVec::from_slice(found.uri_bytes),
-        path: Vec::new(),
-        next_hop: NextHop::Flow(server),
-        q: 1000,
-        flow_bound: false,
-        origin: env.settings.scope_of(&server),
-        is_registered: false,
-        keying: None,
-        takes_digits: false,
-        detour: None,
-        flows: None,
-        retargeted: None,
-        takeover: None,
-    });
+    targets.push(Target::new(
+        found.uri_bytes,
+        NextHop::Flow(server),
+        env.settings.scope_of(&server),
+    ));
     Decision::Forward(RequestRoute {
         authorization: Authorization::Unproved,
         targets,

@@ -19,7 +19,6 @@ use lock_api::RawMutex;
 use sip::header::NameAddr;
 use sip::uri::{escape_param, is_sips};
 use sip::{Endpoint, HeaderName, Message, Method, Status, Uri};
-use smallvec::SmallVec;
 
 /// An event package that the notifier serves.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -144,19 +143,10 @@ fn target(
     env: &Env<'_>,
 ) -> Target {
     Target {
-        uri: SmallVec::from_slice(uri),
         path,
-        next_hop: NextHop::Flow(flow),
-        q: 1000,
         flow_bound: true,
-        origin: env.settings.scope_of(&flow),
-        is_registered: false,
-        keying: None,
-        takes_digits: false,
-        detour: None,
-        flows: None,
-        retargeted: None,
         takeover: takeover.map(Box::new),
+        ..Target::new(uri, NextHop::Flow(flow), env.settings.scope_of(&flow))
     }
 }
 

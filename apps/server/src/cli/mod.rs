@@ -1,0 +1,247 @@
+//! The command line.
+
+mod calls;
+mod office;
+mod place;
+mod users;
+
+use crate::config_file::{self, LoadError};
+use crate::domains;
+use crate::listen::Listen;
+use crate::settings::Settings;
+pub(crate) use calls::{CallsCommand, CallsFlags, DrainFlags, HistoryFlags, TraceFlags};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+pub(crate) use office::{RouteFlags, VoicemailCommand};
+pub(crate) use place::{Place, ScreenFlags};
+use sip_server::config::{Domain, Mode, State};
+use std::path::{Path, PathBuf};
+pub(crate) use users::{ForwardFlags, MessagesFlags, Password, UserCommand, UserFlags};
+
+/// A secure SIP registrar, redirect server and proxy.
+#[derive(Debug, Parser)]
+#[command(name = "barebell", version, about, args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    /// The command; `serve` by default.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// The flags of `serve` without a command.
+    #[command(flatten)]
+    pub(crate) serve: ServeFlags,
+}
+
+/// A command.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the server (also what `barebell` alone does)
+    Serve(ServeFlags),
+    /// Add, import, list, move and remove users
+    #[command(subcommand)]
+    User(UserCommand),
+    /// Show the state of the server: users, registrations, transactions, counters, rates
+    Status(ScreenFlags),
+    /// Show the registrations: address of record, contact, flow, expiry
+    Registrations(ScreenFlags),
+    /// Show the calls that are relayed or pass the B2BUA, with their quality, search those that
+    /// have ended, or end one
+    Calls(CallsFlags),
+    /// Show the trunks: the state and the last reason of each server and account
+    Trunks(ScreenFlags),
+    /// Show the numbers of voice messages of a user, or set them: the lamp of the user's phones
+    Messages(MessagesFlags),
+    /// Trace the SIP messages of calls: mark calls in advance, show a traced one as a ladder
+    Trace(TraceFlags),
+    /// Show the destination of a number by the numbering plan, and each step that leads to it,
+    /// without a call. The exit status is 1 if the call would be refused
+    Route(RouteFlags),
+    /// Create short-lived credentials of a user for the TURN servers of the configuration
+    Turn(TurnFlags),
+    /// List, export and delete the messages of mailboxes
+    #[command(subcommand)]
+    Voicemail(VoicemailCommand),
+    /// Refuse new calls, and let those that stand end by themselves: before an upgrade
+    Drain(DrainFlags),
+    /// Report the problems of a configuration, with line and column
+    Check(CheckFlags),
+    /// Find the faults of the server and its machine as they are now, each with a remedy
+    Doctor(DoctorFlags),
+    /// Write manual pages and shell completions to a folder: for packages
+    #[command(hide = true)]
+    Extras {
+        /// The folder
+        folder: PathBuf,
+    },
+}
+
+/// Writes manual pages and shell completions to `folder`.
+///
+/// # Errors
+/// The files cannot be written.
+pub(crate) fn write_extras(folder: &Path) -> std::io::Result<()> {
+    let name = Cli::command().get_name().to_owned();
+    clap_mangen::generate_to(Cli::command(), folder)?;
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        clap_complete::generate_to(shell, &mut Cli::command(), &name, folder)?;
+    }
+    Ok(())
+}
+
+/// The flags of `serve`. They override the configuration file.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ServeFlags {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) place: Place,
+    /// Domain to serve; may be repeated, the first is the default [default: the host's name]
+    #[arg(long, value_name = "NAME", value_parser = domains::canonical)]
+    pub(crate) domain: Vec<String>,
+    /// Address to listen on, with udp, tcp, tls, ws or wss and IPv6 in brackets, such as
+    /// udp:192.0.2.1:5060; may be repeated [default: UDP and TCP 5060 of all addresses]
+    #[arg(long, value_name = "TRANSPORT:ADDR:PORT")]
+    pub(crate) listen: Vec<Listen>,
+    /// proxy, redirect or registrar [default: proxy]
+    #[arg(long, value_parser = config_file::mode)]
+    pub(crate) mode: Option<Mode>,
+    /// stateful or stateless [default: stateful]
+    #[arg(long, value_parser = config_file::state)]
+    pub(crate) state: Option<State>,
+    /// Require users to authenticate, on or off [default: on]
+    #[arg(long, value_name = "on|off", value_parser = config_file::on_off)]
+    pub(crate) auth: Option<bool>,
+    /// Worker threads [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = workers)]
+    pub(crate) workers: Option<usize>,
+}
+
+impl ServeFlags {
+    /// The settings of `serve`: those of the file, overridden by the flags. A further call reads
+    /// the file again.
+    ///
+    /// # Errors
+    /// [`LoadError`] if the configuration file cannot be used.
+    pub(crate) fn settings(&self) -> Result<Settings, LoadError> {
+        let mut settings = self.place.settings()?;
+        let engine = &mut settings.engine;
+        if !self.domain.is_empty() {
+            let configured = std::mem::take(&mut engine.domains);
+            for name in distinct(&self.domain) {
+                let known = configured.iter().find(|domain| domain.name == name);
+                let plain = || Domain { name, aliases: Vec::new() };
+                engine.domains.push(known.cloned().unwrap_or_else(plain));
+            }
+        }
+        engine.mode = self.mode.unwrap_or(engine.mode);
+        engine.state = self.state.unwrap_or(engine.state);
+        engine.authentication.required = self.auth.unwrap_or(engine.authentication.required);
+        if !self.listen.is_empty() {
+            settings.listens = distinct(&self.listen);
+        }
+        settings.workers = self.workers.or(settings.workers);
+        Ok(settings)
+    }
+}
+
+/// The flags of `turn`.
+#[derive(Debug, Args)]
+pub(crate) struct TurnFlags {
+    /// The user, such as alice or alice@example.org: a part of the name at the TURN servers
+    pub(crate) user: String,
+    /// Print JSON, with the fields of the REST API of TURN servers
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) place: Place,
+}
+
+/// The flags of `check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckFlags {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) place: Place,
+}
+
+/// The flags of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorFlags {
+    /// Print JSON, one value on each line
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) place: Place,
+}
+
+fn workers(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("expected a whole number from 1 on".to_owned()),
+        Ok(workers) => Ok(workers),
+    }
+}
+
+/// `values` without duplicates.
+fn distinct<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for value in values {
+        if !distinct.contains(value) {
+            distinct.push(value.clone());
+        }
+    }
+    distinct
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use std::io::Write;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn serve_is_the_default_command() {
+        let bare = Cli::parse_from(["barebell"]);
+        assert!(bare.command.is_none());
+        let flags = Cli::parse_from(["barebell", "--domain", "Example.com", "--auth", "off"]);
+        assert!(flags.command.is_none());
+        assert_eq!(flags.serve.domain, ["example.com"]);
+        assert_eq!(flags.serve.auth, Some(false));
+    }
+
+    #[test]
+    fn a_password_comes_from_one_place() {
+        let parse = |flags: &[&str]| {
+            Cli::try_parse_from(["barebell", "user", "add", "alice"].iter().chain(flags)).is_ok()
+        };
+        assert!(parse(&["--password", "p"]));
+        assert!(parse(&["--password-stdin"]));
+        assert!(!parse(&[]));
+        assert!(!parse(&["--password", "p", "--password-stdin"]));
+    }
+
+    #[test]
+    fn flags_override_the_file_and_keep_its_settings_of_a_domain() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let text = "mode = \"redirect\"\nworkers = 3\ndata = \"/from/file\"\n\
+                    domains = [\"a.com\", { name = \"b.com\", aliases = [\"sip.b.com\"] }]";
+        file.write_all(text.as_bytes()).unwrap();
+        let words = "barebell serve --domain b.com --domain c.com --domain b.com --auth off \
+                     --listen udp:127.0.0.1:1 --listen udp:127.0.0.1:1 --mode registrar --config";
+        let words = words.split(' ').map(str::to_owned);
+        let cli = Cli::parse_from(words.chain([file.path().display().to_string()]));
+        let Some(Command::Serve(flags)) = cli.command else { panic!("not serve") };
+        let settings = flags.settings().unwrap();
+        let names: Vec<_> = settings.engine.domains.iter().map(|d| d.name.as_str()).collect();
+        assert_eq!(names, ["b.com", "c.com"]);
+        assert_eq!(settings.engine.domains[0].aliases, ["sip.b.com"]);
+        assert_eq!(settings.engine.mode, Mode::Registrar);
+        assert!(!settings.engine.authentication.required);
+        assert_eq!(settings.listens.len(), 1);
+        assert_eq!(settings.workers(), 3);
+        assert_eq!(settings.data().unwrap(), PathBuf::from("/from/file"));
+    }
+}

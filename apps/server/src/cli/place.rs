@@ -1,0 +1,77 @@
+//! The flags for the configuration, the data and the output.
+
+use crate::config_file::{self, LoadError};
+use crate::settings::Settings;
+use clap::Args;
+use std::path::PathBuf;
+
+/// The flags for the configuration and the data.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Place {
+    /// Configuration file (TOML; every key is optional)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Data directory [default: /var/lib/barebell as root, else barebell in the XDG data directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+}
+
+impl Place {
+    /// The settings of a command other than `serve`.
+    ///
+    /// # Errors
+    /// [`LoadError`] if the configuration file cannot be used.
+    pub(crate) fn settings(&self) -> Result<Settings, LoadError> {
+        let mut settings = match &self.config {
+            Some(file) => config_file::load(file)?,
+            None => Settings::default(),
+        };
+        settings.data = self.data.clone().or(settings.data);
+        Ok(settings)
+    }
+
+    /// The flags that select this place, quoted for a shell.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        [("--config", &self.config), ("--data", &self.data)]
+            .into_iter()
+            .filter_map(|(flag, path)| Some((flag, path.as_ref()?)))
+            .flat_map(|(flag, path)| [flag.to_owned(), shell_word(&path.to_string_lossy())])
+            .collect()
+    }
+}
+
+/// The flags of the output.
+#[derive(Debug, Args)]
+pub(crate) struct ScreenFlags {
+    /// Show it again every second, until Ctrl-C
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// Print JSON, one value on each line
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) place: Place,
+}
+
+/// `text` quoted as one word for a shell.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_named_as_a_shell_takes_it() {
+        let place = Place { config: Some("/etc/b.toml".into()), data: Some("/it's here".into()) };
+        assert_eq!(place.flags(), ["--config", "/etc/b.toml", "--data", "'/it'\\''s here'"]);
+        assert_eq!(Place::default().flags(), [""; 0]);
+    }
+}
