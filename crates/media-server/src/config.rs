@@ -21,6 +21,8 @@ pub struct Config {
     pub members: usize,
     /// The maximum duration of a call.
     pub call_length: Duration,
+    /// The time after which a parked call returns to the party that has parked it.
+    pub park_time: Duration,
     /// The maximum duration of a recorded message.
     pub message_length: Duration,
     /// The duration of silence that ends a recorded message.
@@ -49,6 +51,7 @@ impl Default for Config {
             calls_of_mailbox: 3,
             members: 20,
             call_length: Duration::from_secs(2 * 3600),
+            park_time: Duration::from_secs(120),
             message_length: Duration::from_secs(120),
             silence: Duration::from_secs(6),
             inactivity: Duration::from_secs(120),

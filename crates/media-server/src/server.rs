@@ -9,6 +9,7 @@ use crate::player::Player;
 use crate::program::Program;
 use crate::retrieval::Retrieval;
 use crate::room::{Member, Room};
+use crate::slot::Slots;
 use crate::sounds::{RATE, Sounds};
 use crate::step::Asks;
 use alloc::boxed::Box;
@@ -19,7 +20,7 @@ use call::{Call, Change, Setup};
 use core::net::SocketAddr;
 use media::{Channel, Received};
 use sip::{Flow, Instant, Message, Source};
-use sip_ua::{Agent, CallId, Transmit};
+use sip_ua::{Agent, CallId, Transfer, Transmit};
 
 /// The user part of the contact of this agent.
 const USER: &str = "media";
@@ -48,28 +49,37 @@ pub struct Counters {
     pub recorded: u64,
     /// Calls that were ended because of [`Config::call_length`] or [`Config::inactivity`].
     pub ended: u64,
+    /// Calls that were parked.
+    pub parked: u64,
+    /// Parked calls that were returned to the party that had parked them.
+    pub returned: u64,
 }
 
 /// A call that waits for its port.
-struct Arrival {
+pub(crate) struct Arrival {
     invitation: Invitation,
     offer: Option<Vec<u8>>,
     source: Source,
+    /// The slot of a parked call, or of one that retrieves it.
+    pub(crate) slot: Option<String>,
+    /// The call that this one replaces when it is answered (RFC 3891).
+    replaces: Option<CallId>,
 }
 
 /// A media server: a user agent that answers the calls that a proxy sends to it on
 /// [internal flows](Flow::internal_to). See the [crate] for its use.
 pub struct MediaServer {
-    agent: Agent,
-    config: Config,
-    sounds: Sounds,
-    arrivals: BTreeMap<CallId, Arrival>,
-    lines: BTreeMap<CallId, Line>,
+    pub(crate) agent: Agent,
+    pub(crate) config: Config,
+    pub(crate) sounds: Sounds,
+    pub(crate) arrivals: BTreeMap<CallId, Arrival>,
+    pub(crate) lines: BTreeMap<CallId, Line>,
     rooms: BTreeMap<String, Room>,
+    pub(crate) slots: Slots,
     /// The number of calls of each source.
     sources: BTreeMap<Source, usize>,
     events: VecDeque<Event>,
-    counters: Counters,
+    pub(crate) counters: Counters,
     random: Random,
 }
 
@@ -104,6 +114,7 @@ impl MediaServer {
             arrivals: BTreeMap::new(),
             lines: BTreeMap::new(),
             rooms: BTreeMap::new(),
+            slots: Slots::default(),
             sources: BTreeMap::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
@@ -163,7 +174,7 @@ impl MediaServer {
     #[must_use]
     pub fn remains(&self) -> usize {
         let agent = self.agent.calls() + self.agent.transactions();
-        agent + self.calls() + self.rooms.len() + self.sources.len()
+        agent + self.calls() + self.rooms.len() + self.slots.len() + self.sources.len()
     }
 
     /// Returns the counts since the creation.
@@ -185,10 +196,14 @@ impl MediaServer {
     fn process(&mut self, now: Instant) {
         while let Some(event) = self.agent.poll_event() {
             match event {
-                sip_ua::Event::Incoming { call, flow, offer, .. } => {
-                    self.on_incoming(now, call, &flow, offer);
+                sip_ua::Event::Incoming { call, flow, offer, replaces, .. } => {
+                    self.on_incoming(now, call, &flow, (offer, replaces));
                 }
-                sip_ua::Event::Ended { call, .. } => self.on_ended(call),
+                sip_ua::Event::Ended { call, .. } => self.on_ended(now, call),
+                // The party that has parked the call talks to it.
+                sip_ua::Event::Transfer { call, transfer: Transfer::Done } => {
+                    let _ = self.agent.hang_up(now, call);
+                }
                 sip_ua::Event::TransferAsked { call, .. } => {
                     let _ = self.agent.refuse_transfer(now, call, 603);
                 }
@@ -209,7 +224,13 @@ impl MediaServer {
         }
     }
 
-    fn on_incoming(&mut self, now: Instant, call: CallId, flow: &Flow, offer: Option<Vec<u8>>) {
+    fn on_incoming(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        flow: &Flow,
+        (offer, replaces): (Option<Vec<u8>>, Option<CallId>),
+    ) {
         let invite = self.agent.invite(call).map(<[u8]>::to_vec).unwrap_or_default();
         let invite = Message::parse(&invite).ok();
         let Some(invitation) = invite.as_ref().and_then(Invitation::read) else {
@@ -232,6 +253,8 @@ impl MediaServer {
             Service::Announcement(name) => self.sounds.has(name),
             _ => true,
         };
+        let slot = self.slot_for(&invitation, replaces);
+        let needs_slot = matches!(invitation.service, Service::Park(_) | Service::Meet(_));
         let status = if !is_known {
             404
         } else if self.calls() >= self.config.calls {
@@ -240,13 +263,14 @@ impl MediaServer {
         } else if count >= self.config.calls_of_source
             || members >= self.config.members
             || of_mailbox >= self.config.calls_of_mailbox
+            || (needs_slot && slot.is_none())
             || (!is_proved && self.calls_of_strangers() >= self.config.calls_of_strangers())
         {
             self.counters.over_share += 1;
             486
         } else {
             self.sources.insert(source, count + 1);
-            self.arrivals.insert(call, Arrival { invitation, offer, source });
+            self.arrivals.insert(call, Arrival { invitation, offer, source, slot, replaces });
             let [local, remote] = [flow.local.ip(), flow.remote.ip()];
             self.events.push_back(Event::Open { call, local, remote, deposit, is_proved });
             return;
@@ -293,7 +317,7 @@ impl MediaServer {
 
     /// Answers a call, which receives at `local`.
     fn answer(&mut self, now: Instant, id: CallId, arrival: Arrival, local: SocketAddr) {
-        let Arrival { invitation, offer, source } = arrival;
+        let Arrival { invitation, offer, source, slot, replaces } = arrival;
         let random = &mut *self.random;
         let mut call = Call::new(Setup::new(self.config.media.clone(), local), random);
         let is_usable = call.ring(&mut self.agent, now, id, offer.as_deref(), random).is_ok();
@@ -303,7 +327,10 @@ impl MediaServer {
             return self.process(now);
         }
         let origin = (source, invitation.caller.is_some());
-        let program = self.program(invitation);
+        let program = match slot {
+            Some(slot) => self.wait_in(now, id, (slot, replaces), &invitation),
+            None => self.program(invitation),
+        };
         if let Program::Room(member) = &program {
             self.rooms.entry(member.room.clone()).or_insert_with(Room::new).join();
         }
@@ -333,10 +360,12 @@ impl MediaServer {
                 Program::Deposit(Box::new(deposit))
             }
             Service::Retrieval(mailbox) => Program::Retrieval(Retrieval::new(mailbox.clone())),
+            // These two have a slot.
+            Service::Park(_) | Service::Meet(_) => Program::Echo,
         }
     }
 
-    fn on_ended(&mut self, call: CallId) {
+    fn on_ended(&mut self, now: Instant, call: CallId) {
         let mut asks = Asks::new();
         let source = if let Some(mut line) = self.lines.remove(&call) {
             line.program.end(&mut asks);
@@ -344,6 +373,12 @@ impl MediaServer {
                 && self.rooms.get_mut(&member.room).is_some_and(|room| !room.leave())
             {
                 self.rooms.remove(&member.room);
+            }
+            if let Program::Slot(waiting) = &line.program
+                && let Some(other) = self.slots.leave(&waiting.slot, call)
+            {
+                // The two calls of a slot end together.
+                let _ = self.agent.hang_up(now, other);
             }
             line.source
         } else if let Some(arrival) = self.arrivals.remove(&call) {
@@ -413,10 +448,17 @@ impl MediaServer {
     /// Processes 20 ms of all calls. To be called every 20 ms while there are calls. `transmit`
     /// sends the packets.
     pub fn tick(&mut self, now: Instant, transmit: Send<'_>) {
-        let Self { agent, config, sounds, lines, rooms, counters, .. } = self;
+        self.return_calls(now);
+        let Self { agent, config, sounds, lines, rooms, slots, counters, .. } = self;
         rooms.values_mut().for_each(Room::begin);
+        slots.begin();
         for line in lines.values_mut() {
             line.hear(now);
+            if let Program::Slot(waiting) = &line.program
+                && let Some(slot) = slots.get_mut(&waiting.slot)
+            {
+                slot.room.add(line.heard());
+            }
             if let Program::Room(member) = &line.program
                 && !member.is_muted
                 && let Some(room) = rooms.get_mut(&member.room)
@@ -429,6 +471,7 @@ impl MediaServer {
         for (id, line) in lines {
             let mix = match &line.program {
                 Program::Room(member) => rooms.get(&member.room).map(Room::mix),
+                Program::Slot(waiting) => slots.get(&waiting.slot).map(|slot| slot.room.mix()),
                 _ => None,
             };
             let mut asks = Asks::new();

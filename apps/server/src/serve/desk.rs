@@ -96,9 +96,10 @@ impl Running {
         self.hub.media_server.iter().for_each(|server| server.configure(settings));
     }
 
-    /// Changes the internal flow of message counts to phones without a subscription.
-    pub(crate) fn tell_phones(&self, flow: Option<Flow>) {
-        self.hub.notifier.set_unsolicited(flow);
+    /// Changes the limits of subscriptions, and the internal flow of message counts to phones
+    /// without one.
+    pub(crate) fn configure_notifier(&self, config: notifier::Config) {
+        self.hub.notifier.configure(config);
     }
 
     /// The number of users in domains that are not served, by domain.

@@ -7,8 +7,8 @@ use notifier::{
     Transmit,
 };
 use parking_lot::Mutex;
-use sip::{Endpoint, Flow, Instant};
-use sip_server::{CallChange, CallerPlace, Event, RingingCall, WatchedCalls, WatchedParty};
+use sip::{Endpoint, Instant};
+use sip_server::{CallChange, CallerPlace, Event, LedCall, RingingCall, WatchedCalls, WatchedParty};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The subscriptions, and the calls of users.
@@ -29,9 +29,10 @@ impl State {
     fn change(&mut self, now: Instant, change: CallChange) {
         let calls = &mut self.calls;
         match change {
-            CallChange::Begun { transaction, call_id, caller_tag, parties, caller } => {
-                let CallerPlace { uri, routes, flow } = caller;
-                let caller = notifier::CallerPlace { uri: uri.into(), routes: routes.into(), flow };
+            CallChange::Begun { transaction, call_id, caller_tag, parties, caller, may_be_led } => {
+                let CallerPlace { uri, routes, flow, takes_replaces } = caller;
+                let (uri, routes) = (uri.into(), routes.into());
+                let caller = notifier::CallerPlace { uri, routes, flow, takes_replaces };
                 calls.begin(
                     now,
                     CallStart {
@@ -40,8 +41,18 @@ impl State {
                         caller_tag: caller_tag.into(),
                         parties: parties.map(party),
                         caller: Some(caller),
+                        may_be_led,
                     },
                 );
+            }
+            CallChange::Led { call, users } => {
+                let call = match &call {
+                    LedCall::Transaction(transaction) => {
+                        notifier::LedCall::Transaction(*transaction)
+                    }
+                    LedCall::CallId(call_id) => notifier::LedCall::CallId(call_id),
+                };
+                calls.lead(call, users);
             }
             CallChange::Response { transaction, status, callee_tag, interval } => {
                 calls.respond(now, transaction, status, &callee_tag, interval);
@@ -152,9 +163,9 @@ impl SharedNotifier {
         });
     }
 
-    /// Changes the internal flow of message counts to phones without a subscription.
-    pub(super) fn set_unsolicited(&self, flow: Option<Flow>) {
-        self.state.lock().notifier.set_unsolicited(flow);
+    /// Changes the configuration.
+    pub(super) fn configure(&self, config: Config) {
+        self.state.lock().notifier.configure(config);
     }
 
     /// Ends all subscriptions. Returns true if there were some.

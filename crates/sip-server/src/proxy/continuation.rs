@@ -4,17 +4,22 @@ use super::registered::keep_as_many_as_may_be;
 use super::services::House;
 use super::tables::Tables;
 use crate::core::event::Env;
-use crate::core::output::Event;
+use crate::core::output::{Event, Meeting};
 use crate::core::shared::Shared;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
 
-/// Leads on the calls after the end of a stage. No lock is held while users are looked up.
+/// Leads away the calls that are picked up, and leads on the calls after the end of a stage. No lock is held while users are looked up.
 pub(crate) fn continue_calls<R: RawMutex>(
     shared: &Shared<R>,
     tables: &Tables<R>,
     env: &mut Env<'_>,
 ) {
+    while let Some(Meeting { transaction, name, user }) = env.out.meetings.pop() {
+        tables.transactions.with_handle(transaction, env, |context, env| {
+            context.meet(&name, user, env);
+        });
+    }
     while let Some(handle) = env.out.ended_stages.pop() {
         let ended =
             tables.transactions.with_handle(handle, env, |context, env| context.take_led(env));

@@ -238,7 +238,9 @@ fn find_route<R: RawMutex>(
         let sender = authorization.identity(env);
         joining::divert(incoming, (found, uri), sender, &mut targets, env);
     }
-    let beginning = watching::beginning(shared, incoming, &found.uri, &authorization, env);
+    let named_uri = named.as_deref().and_then(|named| Uri::parse(named).ok());
+    let called = named_uri.as_ref().unwrap_or(&found.uri);
+    let beginning = watching::beginning(shared, incoming, called, &authorization, env);
     Ok(RequestRoute {
         authorization,
         targets,

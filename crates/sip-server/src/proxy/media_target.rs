@@ -47,7 +47,7 @@ pub(super) fn forward_target<R: RawMutex>(
             let (user, domain) = forwarder.split_at(at);
             ("deposit", mailbox_of(shared, user, domain, env)?)
         }
-        MediaService::Echo | MediaService::Conference => return None,
+        MediaService::Echo | MediaService::Conference | MediaService::Park => return None,
     };
     Some(target(service, &named, caller, (&uri_of(name), flow), env))
 }
@@ -76,6 +76,17 @@ pub(super) fn deposit_target(
     env: &Env<'_>,
 ) -> Target {
     target("deposit", mailbox.as_bytes(), caller, call, env)
+}
+
+/// The media server as the target of a call to `uri` that arrived on `flow`, which meets another
+/// one there: `name` is that of both.
+pub(super) fn meeting(
+    name: &str,
+    caller: Option<&AddressOfRecord>,
+    call: (&[u8], &Flow),
+    env: &Env<'_>,
+) -> Target {
+    target("meet", name.as_bytes(), caller, call, env)
 }
 
 /// The media server as the target of a call to `uri` that arrived on `flow`, for `service` with
