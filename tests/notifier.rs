@@ -177,7 +177,7 @@ fn a_source_that_changes_its_name_has_one_share_of_subscriptions() {
     }
     assert_eq!(exchange.server.counter("subscriptions"), 5);
     assert_eq!(exchange.server.counter("subscriptions-limit"), 3);
-    // Without the password of a name there is none.
+    // A name without its password gets no subscription.
     let mut stranger = Agent::stranger("eve", "barebell.test", exchange.server.address());
     for name in ["alice", "bob", "nobody"] {
         stranger.user = name.to_owned();

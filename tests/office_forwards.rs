@@ -171,6 +171,14 @@ fn strangers_have_limits_of_their_own_on_the_trunk_that_a_user_forwards_to() {
     // One source has one call at once, and the place of bob is not taken.
     assert_eq!(refused(&office, &mut eve, "bob"), Some(403));
     office.office.wait_for_line("stranger 127.0.0.1: 1 of at most 1 calls at once");
+    let used = |name: &str| {
+        let rows = office.office.rows(&["limits", "--json"]);
+        let row = rows.into_iter().find(|row| row["account"] == name);
+        row.map(|row| (row["calls"].as_u64(), row["minutes"].as_u64()))
+    };
+    assert_eq!(used("stranger 127.0.0.1"), Some((Some(1), Some(1))));
+    assert_eq!(used("strangers"), Some((Some(1), Some(1))));
+    assert_eq!(used("user bob@barebell.test"), None);
     let mut alice = office.user(ALICE);
     let mut here = alice.dialog(&office.office.uri("bob"));
     alice.ask(&mut here, "INVITE", "", SESSION);

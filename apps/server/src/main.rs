@@ -21,6 +21,7 @@ mod failure;
 mod groups;
 mod history;
 mod http;
+mod limits_command;
 mod listen;
 mod log;
 mod media;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         Some(Command::Registrations(flags)) => screens::registrations(flags, &mut out),
         Some(Command::Calls(flags)) => calls::run(flags, &mut out),
         Some(Command::Trunks(flags)) => trunks_command::run(flags, &mut out),
+        Some(Command::Limits(flags)) => limits_command::run(flags, &mut out),
         Some(Command::Messages(flags)) => messages::run(flags, &mut out),
         Some(Command::Trace(flags)) => traces::run(flags, &mut out),
         Some(Command::Route(flags)) => route_command::run(flags, &mut out),

@@ -22,6 +22,8 @@ pub(crate) struct MediaServerSettings {
     pub(crate) members: usize,
     /// The maximum duration of a call.
     pub(crate) call_length: Duration,
+    /// The time after which a parked call returns.
+    pub(crate) park_time: Duration,
     /// The maximum duration of a message.
     pub(crate) message_length: Duration,
     /// The silence that ends a message.
@@ -63,6 +65,7 @@ impl Default for MediaServerSettings {
             calls_of_mailbox: limits.calls_of_mailbox,
             members: limits.members,
             call_length: limits.call_length,
+            park_time: limits.park_time,
             message_length: limits.message_length,
             message_silence: limits.silence,
             mailbox_size: 64 << 20,
@@ -100,6 +103,7 @@ impl MediaServerSettings {
             calls_of_mailbox: self.calls_of_mailbox,
             members: self.members,
             call_length: self.call_length,
+            park_time: self.park_time,
             message_length: self.message_length,
             silence: self.message_silence,
             ..Config::default()

@@ -16,7 +16,11 @@ const LONELY: Duration = Duration::from_secs(20);
 
 impl MediaServer {
     /// The slot for a new call. `None` without a free one.
-    pub(crate) fn slot_for(&self, invitation: &Invitation, replaces: Option<CallId>) -> Option<String> {
+    pub(crate) fn slot_for(
+        &self,
+        invitation: &Invitation,
+        replaces: Option<CallId>,
+    ) -> Option<String> {
         let (slots, is_transferred) = match &invitation.service {
             Service::Park(name) => (candidates(name), invitation.referrer.is_some()),
             Service::Meet(name) => ([name.clone()].into(), false),

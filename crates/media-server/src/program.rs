@@ -20,7 +20,7 @@ pub(crate) enum Program {
     Music(Player),
     /// A conference room.
     Room(Member),
-    /// A slot, in which the call waits for another one.
+    /// A slot: the call waits for another one.
     Slot(Box<Waiting>),
     /// A message is recorded.
     Deposit(Box<Deposit>),
@@ -85,11 +85,8 @@ impl Program {
         match self {
             Self::Deposit(deposit) => deposit.on_reply(&reply),
             Self::Retrieval(retrieval) => retrieval.on_reply(reply, sounds, asks),
-            Self::Echo
-            | Self::Announcement(_)
-            | Self::Music(_)
-            | Self::Room(_)
-            | Self::Slot(_) => {}
+            Self::Echo | Self::Announcement(_) | Self::Music(_) | Self::Room(_) | Self::Slot(_) => {
+            }
         }
     }
 

@@ -52,10 +52,10 @@ impl Slots {
         call: CallId,
         replaced: Option<CallId>,
     ) -> Option<CallId> {
-        let slot = self.0.entry(name.into()).or_insert_with(|| Slot {
-            room: Room::new(),
-            calls: Vec::new(),
-        });
+        let slot = self
+            .0
+            .entry(name.into())
+            .or_insert_with(|| Slot { room: Room::new(), calls: Vec::new() });
         slot.calls.retain(|known| Some(*known) != replaced);
         slot.calls.push(call);
         slot.calls.iter().copied().find(|known| *known != call)

@@ -182,7 +182,7 @@ impl CallTable {
         self.calls.insert(transaction, call);
     }
 
-    /// Notes that a call is led to `users`, whose phones ring, in place of its callee. A user with
+    /// Notes that a call rings the phones of `users` in place of its callee. A user with
     /// too many calls is left out.
     pub fn lead(&mut self, call: LedCall<'_>, users: Vec<Box<str>>) {
         let transaction = match call {

@@ -1,5 +1,5 @@
 //! The use of trunks, and its limits against toll fraud: calls at once and minutes a day, of each
-//! user, trunk and class, and of strangers whose calls users forward.
+//! user, trunk and class, and of strangers, by the forwards of users.
 //!
 //! The call of a stranger needs room within the limits of the user that forwards it, but is not
 //! counted there: a stranger cannot use up the minutes of a user.
@@ -41,7 +41,7 @@ pub enum Account {
     Trunk(String),
     /// A class of destinations, by its name.
     Class(String),
-    /// All strangers whose calls users forward.
+    /// All strangers, for their calls that users forward.
     Strangers,
     /// One of these strangers, by its source.
     Stranger(String),
@@ -86,6 +86,8 @@ pub struct Limit {
     pub calls: Option<u32>,
     /// The maximum number of minutes a day. `None`: no limit.
     pub minutes: Option<u32>,
+    /// The maximum duration of a call in seconds. `None`: no limit.
+    pub duration: Option<u32>,
 }
 
 /// The limits of all accounts: see [`Plan::limits`](crate::Plan::limits). The default has those of
@@ -105,8 +107,8 @@ impl Default for UsageLimits {
         Self {
             users: PatternTable::default(),
             others: BTreeMap::new(),
-            strangers: Limit { calls: Some(2), minutes: Some(60) },
-            each_stranger: Limit { calls: Some(1), minutes: Some(15) },
+            strangers: Limit { calls: Some(2), minutes: Some(60), duration: None },
+            each_stranger: Limit { calls: Some(1), minutes: Some(15), duration: None },
         }
     }
 }
@@ -176,7 +178,7 @@ pub struct Call<'a> {
     pub trunk: &'a str,
     /// The name of the class of its destination. `None`: an incoming call.
     pub class: Option<&'a str>,
-    /// The source of a stranger whose call `user` forwards. The call counts for it, and for all
+    /// The source of a stranger, if `user` forwards its call. The call counts for it, and for all
     /// strangers, in place of `user`.
     pub stranger: Option<&'a str>,
     /// True for a call to an emergency number, which no limit refuses.
@@ -190,6 +192,8 @@ struct Counter {
     minutes: AtomicU32,
     /// The maximum number of minutes a day; [`u32::MAX`]: no limit.
     most_minutes: AtomicU32,
+    /// The maximum duration of a call in seconds; [`u32::MAX`]: no limit.
+    longest: AtomicU32,
     /// True if the alarm of the day was given for calls, for minutes, and for most minutes.
     alarms: [AtomicBool; 3],
 }
@@ -200,8 +204,14 @@ impl Counter {
             calls: AtomicU32::new(0),
             minutes: AtomicU32::new(0),
             most_minutes: AtomicU32::new(limit.minutes.unwrap_or(u32::MAX)),
+            longest: AtomicU32::new(limit.duration.unwrap_or(u32::MAX)),
             alarms: [const { AtomicBool::new(false) }; 3],
         }
+    }
+
+    fn set(&self, limit: Limit) {
+        self.most_minutes.store(limit.minutes.unwrap_or(u32::MAX), Relaxed);
+        self.longest.store(limit.duration.unwrap_or(u32::MAX), Relaxed);
     }
 
     fn is_overdrawn(&self) -> bool {
@@ -280,6 +290,21 @@ impl Permit {
     }
 }
 
+impl Permit {
+    /// Returns true if the call has lasted for longer than an account of it allows: it is to be
+    /// ended. Never true for an emergency call.
+    #[must_use]
+    pub fn is_too_long(&self) -> bool {
+        let Seat { shared, counters, is_emergency, answered, .. } = &*self.0;
+        let lasted = shared.now.load(Relaxed).saturating_sub(answered.load(Relaxed));
+        let is_over = |counter: &Arc<Counter>| match counter.longest.load(Relaxed) {
+            u32::MAX => false,
+            longest => lasted >= u64::from(longest),
+        };
+        !is_emergency && counters.iter().any(is_over)
+    }
+}
+
 /// The use of an account, for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
@@ -331,8 +356,7 @@ impl Usage {
     pub fn set_limits(&mut self, limits: UsageLimits) {
         self.limits = limits;
         for (account, counter) in &self.counters {
-            let most = self.limits.of(account).minutes.unwrap_or(u32::MAX);
-            counter.most_minutes.store(most, Relaxed);
+            counter.set(self.limits.of(account));
         }
     }
 

@@ -70,7 +70,7 @@ fn events() -> impl Strategy<Value = Event> {
 fn limits(generous: bool) -> PlanConfig {
     let limit = |account, calls, minutes| {
         let minutes = if generous { minutes * 2 } else { minutes };
-        let limit = Limit { calls: Some(calls), minutes: Some(minutes) };
+        let limit = Limit { calls: Some(calls), minutes: Some(minutes), duration: None };
         LimitConfig { account, limit }
     };
     PlanConfig {
@@ -431,11 +431,46 @@ fn sources_of_strangers_are_counted_apart_up_to_a_number() {
             permit.answered(START);
         }
     }
-    let is_stranger = |it: &&barebell_numbers::usage::Use| {
-        matches!(it.account, Account::Stranger(_))
-    };
+    let is_stranger =
+        |it: &&barebell_numbers::usage::Use| matches!(it.account, Account::Stranger(_));
     let uses: Vec<_> = usage.uses().collect();
     assert_eq!(uses.iter().filter(is_stranger).count(), 1025);
     let others = uses.iter().find(|it| it.account == Account::Stranger("others".into())).unwrap();
     assert_eq!(others.minutes, 976);
+}
+
+#[test]
+fn a_call_has_a_maximum_duration_by_the_shortest_of_its_accounts() {
+    let longest = |account, seconds| LimitConfig {
+        account,
+        limit: Limit { duration: Some(seconds), ..Limit::default() },
+    };
+    let config = PlanConfig {
+        trunks: TRUNKS.map(str::to_owned).to_vec(),
+        limits: vec![
+            longest(Account::Trunk("isp".into()), 300),
+            longest(Account::Class("international".into()), 100),
+        ],
+        ..PlanConfig::default()
+    };
+    let mut usage = Usage::new(Plan::new(&config).unwrap().limits().clone(), OFFSET, START);
+    let mut begin = |class, is_emergency| {
+        let (user, trunk) = (Some("bob@a.com"), "isp");
+        let call = Call { user, trunk, class: Some(class), stranger: None, is_emergency };
+        usage.begin(START, &call).unwrap()
+    };
+    let calls = [
+        begin("national", false),
+        begin("international", false),
+        begin("international", true),
+        begin("international", false),
+    ];
+    calls[..3].iter().for_each(|call| call.answered(START));
+    let mut over = |seconds| {
+        usage.tick(START + seconds);
+        calls.each_ref().map(Permit::is_too_long)
+    };
+    assert_eq!(over(99), [false; 4]);
+    assert_eq!(over(100), [false, true, false, false], "the last one is not answered");
+    assert_eq!(over(300), [true, true, false, false]);
 }

@@ -1,7 +1,7 @@
 //! The section `[numbers]` of the configuration: the numbering plan.
 
 use super::reader::{BadValue, Section};
-use super::values::{any_array_of, at_least, text, unknown, whole, word};
+use super::values::{any_array_of, at_least, some_duration, text, unknown, whole, word};
 use numbers::usage::{Account, Limit};
 use numbers::{
     DidConfig, Digits, IdentityConfig, LimitConfig, LocalForm, NamedPrefixes, Part, Place, Plan,
@@ -212,6 +212,9 @@ fn read_limits(section: &mut Section<'_, '_>, plan: &mut PlanConfig, places: &mu
         let mut limit = Limit::default();
         section.read_some("calls", &mut limit.calls, whole());
         section.read_some("minutes", &mut limit.minutes, whole());
+        section.read_some("duration", &mut limit.duration, |value| {
+            Ok(u32::try_from(some_duration(value)?.as_secs()).unwrap_or(u32::MAX))
+        });
         let accounts = [
             ("users", users.map(Account::User)),
             ("trunk", trunk.map(Account::Trunk)),
@@ -221,7 +224,8 @@ fn read_limits(section: &mut Section<'_, '_>, plan: &mut PlanConfig, places: &mu
         let mut accounts = accounts.into_iter().filter_map(|(key, it)| Some((key, it?)));
         let (first, second) = (accounts.next(), accounts.next());
         section.check(second.is_none() && first.is_some(), &["calls", "minutes", "users"], || {
-            "a limit is for users, a trunk, a class or strangers; expected one of the four".to_owned()
+            "a limit is for users, a trunk, a class or strangers; expected one of the four"
+                .to_owned()
         });
         if let Some((key, account)) = first {
             places.note(section, key, Place::Limit(limits.len()));

@@ -3,6 +3,7 @@
 use super::hub::Hub;
 use super::local::{CarryOut, Engine, Local};
 use crate::admin::desk::{Desk, accounts_of};
+use crate::admin::limited_use::LimitedUse;
 use crate::admin::trunk::Trunk;
 use crate::admin::{CallEnded, Condition, Drained, Registration, Status, StepTiming};
 use crate::b2bua::B2buaSettings;
@@ -335,6 +336,10 @@ impl Desk for Running {
                 Path::B2bua(call) => Call::of_b2bua(id, &call, now),
             })
             .collect()
+    }
+
+    fn limits(&self) -> Vec<LimitedUse> {
+        self.hub.b2bua.uses().into_iter().map(LimitedUse::from).collect()
     }
 
     fn trunks(&self) -> Vec<Trunk> {

@@ -8,7 +8,9 @@ use notifier::{
 };
 use parking_lot::Mutex;
 use sip::{Endpoint, Instant};
-use sip_server::{CallChange, CallerPlace, Event, LedCall, RingingCall, WatchedCalls, WatchedParty};
+use sip_server::{
+    CallChange, CallerPlace, Event, LedCall, RingingCall, WatchedCalls, WatchedParty,
+};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The subscriptions, and the calls of users.
@@ -217,10 +219,11 @@ impl SharedNotifier {
 impl WatchedCalls for SharedNotifier {
     fn ringing(&self, user: &[u8]) -> Option<RingingCall> {
         let state = self.state.lock();
-        let notifier::Pickup { caller, replaces } =
+        let notifier::Pickup { caller, replaces, transaction } =
             state.calls.ringing(std::str::from_utf8(user).ok()?)?;
-        let notifier::CallerPlace { uri, routes, flow } = caller;
-        let caller = CallerPlace { uri: uri.into(), routes: routes.into(), flow };
-        Some(RingingCall { caller, replaces })
+        let notifier::CallerPlace { uri, routes, flow, takes_replaces } = caller;
+        let (uri, routes) = (uri.into(), routes.into());
+        let caller = CallerPlace { uri, routes, flow, takes_replaces };
+        Some(RingingCall { caller, replaces, transaction })
     }
 }

@@ -104,7 +104,9 @@ mod tests {
         assert_eq!(services.find(b"room-1"), Some((MediaService::Conference, &b"1"[..])));
         assert_eq!(services.find(b"701"), Some((MediaService::Park, &b"1"[..])));
         let long = [&b"room-"[..], &[b'a'; 65]].concat();
-        for other in [&b"voicemails"[..], b"voicemail-", b"room-", b"Room-1", b"70", b"7012", b"", &long] {
+        for other in
+            [&b"voicemails"[..], b"voicemail-", b"room-", b"Room-1", b"70", b"7012", b"", &long]
+        {
             assert_eq!(services.find(other), None, "{}", other.escape_ascii());
         }
         let has = |name: &str| services.has_mailbox(name.as_bytes());

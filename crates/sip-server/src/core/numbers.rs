@@ -54,7 +54,7 @@ pub struct TrunkAttempt {
     pub payer: Option<String>,
     /// The name of the class of the number, for the limits of use.
     pub class: Option<String>,
-    /// The source of a stranger whose call the payer forwards: the call counts for the limits of
+    /// The source of a stranger, if the payer forwards its call: the call counts for the limits of
     /// strangers in place of those of the payer.
     pub stranger: Option<String>,
 }

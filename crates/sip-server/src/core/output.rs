@@ -222,7 +222,7 @@ pub(crate) struct Meeting {
     /// The ringing call.
     pub(crate) transaction: Handle,
     /// The name of the place where the calls meet.
-    pub(crate) name: String,
+    pub(crate) name: alloc::string::String,
     /// The user that picks it up, `user@domain`.
     pub(crate) user: Box<str>,
 }

@@ -61,7 +61,7 @@ pub enum CallChange {
         /// True if it may be led to users although neither party is one.
         may_be_led: bool,
     },
-    /// The call is led to other users, whose phones ring.
+    /// The call is led to other users: their phones ring.
     Led {
         /// The call.
         call: LedCall,

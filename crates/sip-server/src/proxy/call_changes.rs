@@ -81,12 +81,7 @@ fn interval_of(message: &Message<'_>) -> Option<Duration> {
 /// Tells the owner that the call with the transaction `handle` is led to `users`, or the one with
 /// this Call-ID of its caller, which the B2BUA continues.
 #[cfg(feature = "office")]
-pub(super) fn lead(
-    handle: Handle,
-    caller: Option<&[u8]>,
-    users: Vec<Box<str>>,
-    env: &mut Env<'_>,
-) {
+pub(super) fn lead(handle: Handle, caller: Option<&[u8]>, users: Vec<Box<str>>, env: &mut Env<'_>) {
     if sees_calls(env.settings) {
         let call = match caller {
             Some(call_id) => LedCall::CallId(call_id.into()),

@@ -37,7 +37,7 @@ use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::message::RequestHead;
 use sip::uri::is_sips;
-use sip::{Duration, HeaderName, Message, Method, Status};
+use sip::{Duration, HeaderName, Message, Method, Status, Uri};
 use smallvec::SmallVec;
 
 /// The Max-Breadth of a request without one (RFC 5393 section 5.3.3), and the maximum of any

@@ -202,9 +202,8 @@ pub(super) fn beginning<R: RawMutex>(
         _ => None,
     };
     let groups = &env.settings.config.groups;
-    let is_group = |it: &AddressOfRecord| {
-        groups.iter().any(|group| group.name.as_bytes() == it.as_bytes())
-    };
+    let is_group =
+        |it: &AddressOfRecord| groups.iter().any(|group| group.name.as_bytes() == it.as_bytes());
     let may_be_led = callee.as_ref().is_some_and(is_group);
     let callee = callee.filter(|it| shared.location.look_up(it, |found| found.is_some()));
     if caller.is_none() && callee.is_none() && !may_be_led {

@@ -5,8 +5,8 @@ use crate::media::{offer, server};
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
 use barebell_sip_server::config::Joining;
 use barebell_sip_server::{
-    CallServices, Caller, Config, Dialed, DialedRefusal, Event, Flow, Numbers, TrunkAttempt, TrunkId,
-    TrunkTarget, Trunks,
+    CallServices, Caller, Config, Dialed, DialedRefusal, Event, Flow, Numbers, TrunkAttempt,
+    TrunkId, TrunkTarget, Trunks,
 };
 use sip::{Duration, HeaderName, Transport};
 use std::sync::Arc;
@@ -362,6 +362,12 @@ fn forward(rig: &Rig, user: &str, number: &str) {
     rig.server.set_call_services(format!("{user}@example.com").as_bytes(), services);
 }
 
+/// The INVITE to the B2BUA among the messages of `reaction`.
+fn to_b2bua(reaction: &crate::rig::Reaction) -> Sent {
+    let found = reaction.requests().find(|sent| sent.flow.endpoint().is_some());
+    found.unwrap_or_else(|| panic!("{reaction:?}")).clone()
+}
+
 /// The text of the notice in the log.
 fn notice(reaction: &crate::rig::Reaction) -> String {
     let found = reaction.events.iter().find_map(|event| match event {
@@ -376,7 +382,7 @@ fn a_forward_to_a_trunk_has_the_rights_of_the_user_that_forwards() {
     let mut rig = office();
     forward(&rig, "alice", "030456");
     let from_bob = call("sip:alice@example.com").with("From", "<sip:bob@example.com>;tag=1");
-    let first = rig.send_as("bob", &udp(BOB), &from_bob).forwarded().clone();
+    let first = to_b2bua(&rig.send_as("bob", &udp(BOB), &from_bob));
     assert_eq!(first.flow, udp(BOB).internal());
     for route in first.values(HeaderName::Route) {
         assert!(route.contains(";payer=a%40b>"), "no stranger: {route}");
@@ -403,7 +409,7 @@ fn the_call_of_a_stranger_that_a_user_forwards_names_its_source_and_that_of_a_tr
     let mut rig = office();
     forward(&rig, "alice", "030456");
     let stranger = call("sip:alice@example.com").with("From", "<sip:x@foreign.example>;tag=1");
-    let first = rig.send(&udp(STRANGER), &stranger).forwarded().clone();
+    let first = to_b2bua(&rig.send(&udp(STRANGER), &stranger));
     let source = udp(STRANGER).remote.ip();
     for route in first.values(HeaderName::Route) {
         assert!(route.ends_with(&format!(";payer=a%40b;stranger={source}>")), "{route}");
@@ -414,9 +420,7 @@ fn the_call_of_a_stranger_that_a_user_forwards_names_its_source_and_that_of_a_tr
     let second = rig.send(&first.flow, &second_leg(&first)).forwarded().clone();
     let deflection = "Contact: <sip:alice@example.com>\r\n";
     let left = rig.receive(&second.flow, &second.answer(302, "b", deflection));
-    let invite = left.requests().find(|sent| sent.flow.endpoint().is_some()).cloned();
-    let invite = invite.unwrap_or_else(|| panic!("{left:?}"));
-    for route in invite.values(HeaderName::Route) {
+    for route in to_b2bua(&left).values(HeaderName::Route) {
         assert!(route.ends_with(";payer=a%40b>"), "{route}");
     }
 }

@@ -21,9 +21,9 @@ use crate::core::event::Env;
 use alloc::boxed::Box;
 #[cfg(feature = "office")]
 use alloc::vec::Vec;
-use sip::transaction::TransactionKind;
 #[cfg(feature = "office")]
 use sip::HeaderName;
+use sip::transaction::TransactionKind;
 use sip::{Instant, Message, Status};
 
 /// The provisional response to the caller of a forwarded call (RFC 3261 section 21.1.3).

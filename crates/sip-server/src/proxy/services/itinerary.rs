@@ -105,7 +105,7 @@ pub(crate) struct Stage {
     pub(crate) failures: SmallVec<[Status; 1]>,
     /// True if a forward has led to this stage.
     pub(crate) is_forwarded: bool,
-    /// The users whose phones ring, `user@domain`.
+    /// The users with ringing phones, `user@domain`.
     pub(crate) users: Vec<Box<str>>,
 }
 

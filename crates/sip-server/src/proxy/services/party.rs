@@ -5,12 +5,12 @@ use super::itinerary::Itinerary;
 use crate::core::address_of_record::AddressOfRecord;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
+use crate::core::settings::Trust;
 use crate::core::shared::Shared;
 use crate::proxy::authorization::{Authorization, speaker};
 use crate::proxy::media_services::NewCall;
 use crate::proxy::pass::OnTrunk;
 use crate::proxy::token::Identity;
-use crate::core::settings::Trust;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
@@ -27,7 +27,7 @@ pub(crate) enum Party {
 }
 
 impl Party {
-    const fn new(user: Option<AddressOfRecord>, is_known: bool) -> Self {
+    fn new(user: Option<AddressOfRecord>, is_known: bool) -> Self {
         match user {
             Some(user) => Self::User(user),
             None if is_known => Self::Known,

@@ -37,7 +37,7 @@ pub(crate) struct Stages {
     has_announced: bool,
     /// True from the end of a stage to the beginning of the next one.
     is_between: bool,
-    /// The users whose phones ring since the present stage began, until the owner is told.
+    /// The users with ringing phones since the present stage began, until the owner is told.
     ringing: Vec<Box<str>>,
 }
 
@@ -118,7 +118,7 @@ impl Stages {
         announces
     }
 
-    /// Takes the users whose phones ring since the present stage began.
+    /// Takes the users with ringing phones since the present stage began.
     pub(crate) fn take_ringing(&mut self) -> Vec<Box<str>> {
         core::mem::take(&mut self.ringing)
     }
