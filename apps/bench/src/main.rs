@@ -14,6 +14,7 @@ mod encode;
 mod flood;
 mod lifetime;
 mod link;
+mod live;
 mod load;
 mod measure;
 mod meters;

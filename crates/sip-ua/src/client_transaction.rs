@@ -49,6 +49,20 @@ pub(crate) struct RequestResult<'m> {
     pub(crate) outcome: Result<&'m Message<'m>, Failure>,
 }
 
+impl RequestResult<'_> {
+    /// Returns the final result. `None` for a provisional response.
+    pub(crate) fn final_result(&self) -> Option<Result<(), Failure>> {
+        match &self.outcome {
+            Ok(response) => match response.status().unwrap_or_default() {
+                ..200 => None,
+                200..300 => Some(Ok(())),
+                _ => Some(Err(Failure::refused_by(response))),
+            },
+            Err(failure) => Some(Err(failure.clone())),
+        }
+    }
+}
+
 /// A local request.
 pub(crate) struct Client {
     pub(crate) draft: Draft,

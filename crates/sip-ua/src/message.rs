@@ -4,7 +4,7 @@ use crate::client_transaction::{Owner, RequestResult};
 use crate::config::AccountId;
 use crate::core::Core;
 use crate::draft::Draft;
-use crate::event::{Event, Failure, MessageId};
+use crate::event::{Event, MessageId};
 use alloc::string::String;
 use alloc::vec::Vec;
 use sip::header::media_type;
@@ -34,15 +34,9 @@ impl Core {
 
     /// Processes the result of a sent message.
     pub(crate) fn on_message_result(&mut self, message: MessageId, result: &RequestResult<'_>) {
-        let result = match &result.outcome {
-            Ok(response) => match response.status().unwrap_or_default() {
-                ..200 => return,
-                200..300 => Ok(()),
-                _ => Err(Failure::refused_by(response)),
-            },
-            Err(failure) => Err(failure.clone()),
-        };
-        self.tell(Event::MessageSent { message, result });
+        if let Some(result) = result.final_result() {
+            self.tell(Event::MessageSent { message, result });
+        }
     }
 
     /// Processes a received message. Returns the status of the response.

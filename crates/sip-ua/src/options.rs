@@ -6,7 +6,7 @@ use crate::client_transaction::{Owner, RequestResult};
 use crate::config::AccountId;
 use crate::core::Core;
 use crate::draft::Draft;
-use crate::event::{Event, Failure, Location, RequestId};
+use crate::event::{Event, Location, RequestId};
 use alloc::vec::Vec;
 use sip::{Instant, Method};
 
@@ -40,14 +40,8 @@ impl Agent {
 impl Core {
     /// Processes the result of an OPTIONS outside of any dialog.
     pub(crate) fn on_options_result(&mut self, request: RequestId, result: &RequestResult<'_>) {
-        let result = match &result.outcome {
-            Ok(response) => match response.status().unwrap_or_default() {
-                ..200 => return,
-                200..300 => Ok(()),
-                _ => Err(Failure::refused_by(response)),
-            },
-            Err(failure) => Err(failure.clone()),
-        };
-        self.tell(Event::Options { request, result });
+        if let Some(result) = result.final_result() {
+            self.tell(Event::Options { request, result });
+        }
     }
 }

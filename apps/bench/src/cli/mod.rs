@@ -65,6 +65,8 @@ pub(crate) enum Command {
     Capture(CaptureArgs),
     /// A report of one or several records
     Report(ReportArgs),
+    /// Another command with its course in a browser, and its report there when it ends
+    Watch(WatchArgs),
     /// A scripted SIP server as a peer for tests
     Peer(PeerArgs),
     /// Generate a share of a load, controlled over standard input; started by --agents
@@ -89,6 +91,25 @@ pub(crate) fn write_extras(folder: &Path) -> std::io::Result<()> {
         clap_complete::generate_to(shell, &mut Cli::command(), &name, folder)?;
     }
     Ok(())
+}
+
+/// The options of the live page.
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// The address of the page. Each host that reaches it can read the page
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8088")]
+    pub(crate) listen: SocketAddr,
+    /// End with the command. Otherwise the page stays until Ctrl-C
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// The command with its options: run, sweep, limit, burst, qos, proxy, media or compare
+    #[arg(
+        value_name = "COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) command: Vec<String>,
 }
 
 /// The options of an agent.

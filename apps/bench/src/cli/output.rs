@@ -1,5 +1,6 @@
 //! The options for the output of a command.
 
+use crate::live::Board;
 use crate::record::{Criterion, Run};
 use crate::require::Requirements;
 use clap::Args;
@@ -24,6 +25,9 @@ pub(crate) struct OutputArgs {
     /// Print no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// The board of the live page, if there is one.
+    #[arg(skip)]
+    pub(crate) board: Option<Board>,
 }
 
 impl OutputArgs {

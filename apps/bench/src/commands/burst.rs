@@ -27,7 +27,7 @@ const ALLOWED: f64 = 2.0 / 15.0;
 pub(crate) fn execute(args: &BurstArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let mut load = args.load.clone();
     load.operation = Operation::Register;
-    let means = Means::new(&load, args.output.quiet, ending)?;
+    let means = Means::new(&load, &args.output, ending)?;
     let mut record = output::record(Kind::Burst, Vec::new(), &means);
     let scaled =
         |span: Duration| Duration::from_micros((span.as_micros() as f64 * args.scale) as u64);

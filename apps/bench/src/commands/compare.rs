@@ -28,7 +28,7 @@ type Measure<'f> = &'f dyn Fn(&Run) -> Option<f64>;
 
 pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let users = args.load.users.users()?;
-    let means = Means::new(&args.load, args.output.quiet, ending)?;
+    let means = Means::new(&args.load, &args.output, ending)?;
     let authentications: &[bool] = match (args.load.users.auth, args.both) {
         (_, true) => &[false, true],
         (true, false) => &[true],

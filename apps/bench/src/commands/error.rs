@@ -14,6 +14,7 @@ use crate::voice::VoiceError;
 use crate::watch::WatchError;
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// An error of a command.
@@ -54,6 +55,8 @@ pub(crate) enum CommandError {
     NoCeiling(CeilingError),
     /// Files for packages cannot be written.
     Extras(io::Error),
+    /// The live page cannot be served at this address.
+    LivePage(SocketAddr, io::Error),
     /// Standard output cannot be written.
     Print(io::Error),
     /// A value of the command line contradicts others.
@@ -105,6 +108,10 @@ impl fmt::Display for CommandError {
             Self::Seeds(path, error) => write!(f, "{}: {error}", path.display()),
             Self::NoCeiling(error) => error.fmt(f),
             Self::Extras(error) => write!(f, "the files for packages cannot be written: {error}"),
+            Self::LivePage(address, error) => write!(
+                f,
+                "the live page cannot be served at {address}, which --listen names: {error}"
+            ),
             Self::Print(error) => write!(f, "standard output cannot be written: {error}"),
             Self::Usage(text) => f.write_str(text),
             Self::Ceiling(systems) => write!(

@@ -97,7 +97,7 @@ pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool
     let rate = load.rate();
     let work = [(load.operation, load.users.auth)];
     // The search may reach any rate, so it uses as many workers as there are processors.
-    let means = Means::new(load, args.output.quiet, ending)?;
+    let means = Means::new(load, &args.output, ending)?;
     let ceilings = run::ceilings(load, &work, f64::MAX, &means)?;
     let started = systems::start(load, &users, load.operation, load.users.auth)?;
     let mut candidates = Vec::new();

@@ -27,7 +27,7 @@ const DIRECT: &str = "no server";
 
 pub(crate) fn execute(args: &MediaArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let load = &args.load;
-    let means = Means::new(load, args.output.quiet, ending)?;
+    let means = Means::new(load, &args.output, ending)?;
     let agents = means.fleet.as_ref().map_or(0, |fleet| fleet.count());
     if args.calls.iter().any(|&calls| (calls as usize) < agents) {
         return Err(CommandError::Usage("--calls: each agent needs a call at least".to_owned()));
@@ -108,9 +108,10 @@ impl Step<'_> {
             return Err(MeasureError::Stopped.into());
         }
         let label = format!("{pair}, SRTP {}, {calls} calls", protection.name());
-        means.progress.note(&format!("{name}: {label}"));
+        let title = format!("{name}: {label}");
+        means.progress.note(&title);
         let plan = plan(args, *started, pair, protection, calls)?;
-        let (mut run, beside) = measure(args, *started, &plan, means)?;
+        let (mut run, beside) = measure(args, *started, &plan, means, &title)?;
         let beside = beside.map(|mut run| {
             run.label = beside::label("registrations", &label, plan.warmup + plan.duration);
             run
@@ -257,6 +258,7 @@ fn measure(
     started: Option<&Started>,
     plan: &Plan,
     means: &Means<'_>,
+    title: &str,
 ) -> Result<(Run, Option<Run>), CommandError> {
     let detail = &args.load.detail;
     let judge = Judge {
@@ -268,6 +270,7 @@ fn measure(
     let (fleet, ending) = (means.fleet.as_deref(), means.ending);
     let proof = voice::prove(plan, detail.no_headroom, fleet, ending)?;
     let beside = register_beside(args, started, plan)?;
-    let run = voice::measure(plan, judge, proof, fleet, ending)?;
+    let shown = |readings| means.progress.show_usage(title, readings);
+    let run = voice::measure(plan, judge, proof, fleet, ending, shown)?;
     Ok((run, beside.map(Beside::finish).transpose()?))
 }

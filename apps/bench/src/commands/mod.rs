@@ -24,6 +24,7 @@ mod summary;
 mod sweep;
 mod systems;
 mod voice;
+mod watch;
 mod watching;
 
 #[cfg(test)]
@@ -43,15 +44,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Runs the command. The exit status is 0 if all runs were valid and the criteria held, 1 if not, 2
 /// for an error, and 3 if a search for the limit of a server ended at the ceiling of the generator.
 pub(crate) fn execute(cli: Cli) -> ExitCode {
-    let mut command = cli.command;
     let ending = Arc::new(AtomicBool::new(false));
-    end_on_signals(&command, &ending);
-    let result = output::check(&command)
-        .and_then(|()| refuse_rate(&mut command))
-        .and_then(|()| take_to(&mut command))
-        .and_then(|()| check_media(&mut command))
-        .and_then(|()| load_of(&mut command).map_or(Ok(()), |load| probe::settle(load, &ending)))
-        .and_then(|()| run_command(&command, &ending));
+    end_on_signals(&cli.command, &ending);
+    let result = match cli.command {
+        Command::Watch(args) => watch::open(&args).and_then(|watched| {
+            let Some((mut command, watched)) = watched else { return Ok(true) };
+            let result = check_and_run(&mut command, &ending);
+            watched.finish(&result, &ending);
+            result
+        }),
+        mut command => check_and_run(&mut command, &ending),
+    };
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
@@ -61,6 +64,18 @@ pub(crate) fn execute(cli: Cli) -> ExitCode {
             ExitCode::from(status)
         }
     }
+}
+
+/// Checks the options of the command, and runs it.
+fn check_and_run(command: &mut Command, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
+    output::check(command)?;
+    refuse_rate(command)?;
+    take_to(command)?;
+    check_media(command)?;
+    if let Some(load) = load_of(command) {
+        probe::settle(load, ending)?;
+    }
+    run_command(command, ending)
 }
 
 /// Sets `ending` on SIGINT, SIGTERM and SIGHUP; the second signal ends the program at once.
@@ -171,6 +186,7 @@ fn load_of(command: &mut Command) -> Option<&mut LoadArgs> {
         | Command::Srtp(_)
         | Command::Scenario(_)
         | Command::Seeds(_)
+        | Command::Watch(_)
         | Command::Extras { .. } => None,
     }
 }
@@ -201,5 +217,6 @@ fn run_command(command: &Command, ending: &Arc<AtomicBool>) -> Result<bool, Comm
         Command::Srtp(args) => srtp::execute(args, ending),
         Command::Scenario(args) => scenario::execute(args, ending),
         Command::Seeds(args) => seeds::execute(args, ending),
+        Command::Watch(_) => Err(CommandError::Usage("watch does not watch itself".to_owned())),
     }
 }

@@ -96,6 +96,9 @@ fn tell(records: &[Record; 1], args: &OutputArgs) -> Result<(), CommandError> {
             paths.push(PathBuf::from(format!("barebell-bench-{name}-{stamp}.{form}")));
         }
     }
+    if let Some(board) = &args.board {
+        board.report(records);
+    }
     // All reports and the summary are written, even if one report fails.
     let written: Vec<_> = paths.iter().map(|path| (path, report::write(records, path))).collect();
     let mut text = match args.json {
@@ -166,6 +169,7 @@ pub(crate) fn check(command: &Command) -> Result<(), CommandError> {
         | Command::Peer(_)
         | Command::Agent(_)
         | Command::Seeds(_)
+        | Command::Watch(_)
         | Command::Extras { .. } => return Ok(()),
     };
     output.output.iter().try_for_each(|path| report::check(path))?;

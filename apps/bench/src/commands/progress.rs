@@ -1,10 +1,13 @@
 //! The progress display during a load.
 
 use crate::agents::Force;
+use crate::cli::OutputArgs;
 use crate::console::complain;
+use crate::live::Board;
 use crate::load::gather;
 use crate::measure::LoadSpec;
-use crate::record::{Second, tells};
+use crate::record::{Moment, Second, tells};
+use crate::watch::Readings;
 use hdrhistogram::Histogram as Hdr;
 use std::io::{IsTerminal, Write};
 use std::sync::PoisonError;
@@ -12,10 +15,16 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The form of the progress display. It is written to standard error, so that standard output has
-/// only the result.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Progress {
+/// The progress display of the loads of a command, on a terminal and on the live page.
+#[derive(Clone, Debug)]
+pub(crate) struct Progress {
+    form: Form,
+    board: Option<Board>,
+}
+
+/// The form of the display on standard error. Standard output has only the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
     /// No display.
     Quiet,
     /// A line per second.
@@ -25,29 +34,36 @@ pub(crate) enum Progress {
 }
 
 impl Progress {
-    /// Returns lines that are overwritten on a terminal, else plain lines.
-    pub(crate) fn new(is_quiet: bool) -> Self {
-        match (is_quiet, std::io::stderr().is_terminal()) {
-            (true, _) => Self::Quiet,
-            (false, true) => Self::Live,
-            (false, false) => Self::Lines,
-        }
+    /// Returns a display of lines that are overwritten on a terminal, else of plain lines; and of
+    /// the live page that `output` names.
+    pub(crate) fn new(output: &OutputArgs) -> Self {
+        let form = match (output.quiet, std::io::stderr().is_terminal()) {
+            (true, _) => Form::Quiet,
+            (false, true) => Form::Live,
+            (false, false) => Form::Lines,
+        };
+        Self { form, board: output.board.clone() }
     }
 
     /// Writes a note.
-    pub(crate) fn note(self, text: &str) {
-        if !matches!(self, Self::Quiet) {
+    pub(crate) fn note(&self, text: &str) {
+        if self.form != Form::Quiet {
             complain(text);
+        }
+        if let Some(board) = &self.board {
+            board.note(text);
         }
     }
 
-    /// Displays the progress of a load until the result is dropped.
+    /// Displays the progress of a load, and the use of the server by `readings`, until the result
+    /// is dropped.
     pub(crate) fn show(
-        self,
+        &self,
         force: &Force,
         spec: &LoadSpec,
         system: &str,
         label: &str,
+        readings: Option<Readings>,
     ) -> Option<Shown> {
         let title = format!(
             "{system}: {}{}{}, {:.0}/s offered",
@@ -57,47 +73,81 @@ impl Progress {
             spec.rate()
         );
         let total = (spec.warmup + spec.tail).as_micros() as f64 / 1e6 + spec.seconds();
-        self.show_titled(force, title, Some(total))
+        self.show_titled(force, title, Some(total), readings)
     }
 
     /// As `show`, with this title. The length of the load is in seconds, if known.
     pub(crate) fn show_titled(
-        self,
+        &self,
         force: &Force,
         title: String,
         total: Option<f64>,
+        readings: Option<Readings>,
     ) -> Option<Shown> {
-        if matches!(self, Self::Quiet) {
-            return None;
-        }
         let shared = force.shared().clone();
         // Remove the seconds of an earlier load.
         shared.glances.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let tellers = force.tellers();
+        self.start(self.form, title, total, readings, move || gather(&shared, tellers))
+    }
+
+    /// Displays the use of the server by `readings` on the live page, until the result is dropped.
+    /// The load does not report each second.
+    pub(crate) fn show_usage(&self, title: &str, readings: Option<Readings>) -> Option<Shown> {
+        self.start(Form::Quiet, title.to_owned(), None, readings, || None)
+    }
+
+    /// Starts the thread of a display. `gather` returns the last complete second.
+    fn start(
+        &self,
+        form: Form,
+        title: String,
+        total: Option<f64>,
+        mut readings: Option<Readings>,
+        gather: impl Fn() -> Option<(u64, Second, Hdr<u64>)> + Send + 'static,
+    ) -> Option<Shown> {
+        if form == Form::Quiet && self.board.is_none() {
+            return None;
+        }
+        let board = self.board.clone();
+        if let Some(board) = &board {
+            board.begin_load(&title, total);
+        }
         let (stop, stopped) = channel();
+        let look = match form {
+            Form::Live => Duration::from_millis(250),
+            _ => Duration::from_secs(1),
+        };
         let thread = std::thread::Builder::new()
             .name("progress".to_owned())
             .spawn(move || {
-                let mut view = View { progress: self, title, total, lines: 0 };
+                let mut view = View { form, title, total, lines: 0 };
                 let begun = Instant::now();
-                let mut last = None;
+                let (mut last, mut told) = (None, begun);
                 loop {
-                    let look = match self {
-                        Self::Live => Duration::from_millis(250),
-                        _ => Duration::from_secs(1),
-                    };
                     let wait = stopped.recv_timeout(look);
-                    let now = gather(&shared, tellers);
+                    let now = gather();
                     let number = now.as_ref().map(|(number, ..)| *number);
-                    if matches!(self, Self::Live) || (number.is_some() && number != last) {
-                        view.draw(
-                            begun.elapsed(),
-                            now.as_ref().map(|(_, second, all)| (second, all)),
-                        );
-                        last = number;
+                    let is_new = number.is_some() && number != last;
+                    if form == Form::Live || is_new {
+                        let all = now.as_ref().map(|(_, second, all)| (second, all));
+                        view.draw(begun.elapsed(), all);
                     }
+                    // A load that does not report its seconds shows the use of the server alone.
+                    let is_due = is_new || (number.is_none() && told.elapsed() >= SECOND);
+                    if let Some(board) = board.as_ref().filter(|_| is_due) {
+                        told = Instant::now();
+                        let second =
+                            now.filter(|_| is_new).map(|(_, second, all)| of(second, &all));
+                        let usage = readings.as_mut().and_then(Readings::usage);
+                        if second.is_some() || usage.is_some() {
+                            board.push(Moment { at: board.seconds(), second, usage });
+                        }
+                    }
+                    last = number;
                     if wait != Err(RecvTimeoutError::Timeout) {
                         view.clear();
+                        board.inspect(Board::end_load);
                         return;
                     }
                 }
@@ -105,6 +155,17 @@ impl Progress {
             .ok();
         Some(Shown { stop: Some(stop), thread })
     }
+}
+
+/// The interval of the use of a server, where the load does not report each second.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Returns `second` with the delays of `response`.
+fn of(second: Second, response: &Hdr<u64>) -> Second {
+    let at = |percent: f64| {
+        tells(response.len(), percent).then(|| response.value_at_percentile(percent))
+    };
+    Second { p50_us: at(50.0), p99_us: at(99.0), max_us: response.max(), ..second }
 }
 
 /// A progress display that ends when it is dropped.
@@ -123,7 +184,7 @@ impl Drop for Shown {
 }
 
 struct View {
-    progress: Progress,
+    form: Form,
     title: String,
     total: Option<f64>,
     lines: usize,
@@ -132,14 +193,14 @@ struct View {
 impl View {
     fn draw(&mut self, elapsed: Duration, now: Option<(&Second, &Hdr<u64>)>) {
         let seconds = elapsed.as_secs_f64();
-        let text = match (self.progress, now) {
-            (Progress::Live, None) => {
+        let text = match (self.form, now) {
+            (Form::Live, None) => {
                 format!("{}\n  getting ready, {seconds:.0} s\n", self.title)
             }
             (_, Some((second, _))) if second.offered == 0 && second.in_flight > 0 => {
                 format!("{}: waiting for {} operations under way\n", self.title, second.in_flight)
             }
-            (Progress::Live, Some((second, response))) => format!(
+            (Form::Live, Some((second, response))) => format!(
                 "{}\n  {seconds:.0} s{}\n  rate      {}/s answered, {}/s failed, {} under way, \
                  {} sent again\n  response  {}\n",
                 self.title,
@@ -162,6 +223,9 @@ impl View {
             ),
             (_, None) => return,
         };
+        if self.form == Form::Quiet {
+            return;
+        }
         self.clear();
         self.lines = text.lines().count();
         // A closed standard error does not stop the load.
@@ -169,7 +233,7 @@ impl View {
     }
 
     fn clear(&mut self) {
-        if matches!(self.progress, Progress::Live) && self.lines > 0 {
+        if self.form == Form::Live && self.lines > 0 {
             let _ = write!(std::io::stderr(), "\x1b[{}A\x1b[J", self.lines);
         }
         self.lines = 0;

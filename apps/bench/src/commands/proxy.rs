@@ -22,7 +22,7 @@ pub(crate) fn execute(args: &ProxyArgs, ending: &Arc<AtomicBool>) -> Result<bool
     let rates = args.rates.all(args.steps, args.factor).map_err(CommandError::Usage)?;
     let highest = rates.iter().copied().fold(0.0, f64::max);
     let work = [(load.operation, load.users.auth)];
-    let means = Means::new(&load, args.output.quiet, ending)?;
+    let means = Means::new(&load, &args.output, ending)?;
     let ceilings = run::ceilings(&load, &work, highest, &means)?;
     let started = systems::start(&load, &users, load.operation, load.users.auth)?;
     let mut sessions = run::open(&load, &users, &started, highest, &ceilings, &means)?;

@@ -44,7 +44,7 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
         load.detail.sut_namespace = Some(link.name.clone());
     }
     let busy = busy(args.busy, link.as_ref())?;
-    let mut means = Means::new(&load, args.output.quiet, ending)?;
+    let mut means = Means::new(&load, &args.output, ending)?;
     if let Some(place) = &args.receiver {
         // The calls of one worker here have one receiving worker there.
         if load.detail.workers != Some(1) {

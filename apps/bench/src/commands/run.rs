@@ -79,7 +79,7 @@ pub(crate) fn execute(args: &RunArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     let load = &args.load;
     let users = load.users.users()?;
     let rate = load.rate();
-    let means = Means::new(load, args.output.quiet, ending)?;
+    let means = Means::new(load, &args.output, ending)?;
     let work = [(load.operation, load.users.auth)];
     let ceilings = ceilings(load, &work, rate, &means)?;
     let started = systems::start(load, &users, load.operation, load.users.auth)?;

@@ -7,6 +7,7 @@ use super::systems::Started;
 use super::voice::{self, Judge, Wanted};
 use super::watching::Watching;
 use crate::agents::{Fleet, Force, Pair, Place};
+use crate::cli::OutputArgs;
 use crate::cli::load::LoadArgs;
 use crate::load::generator::Generator;
 use crate::load::links::LinkCounts;
@@ -86,10 +87,10 @@ impl<'a> Means<'a> {
     /// [`CommandError`] if an agent does not start.
     pub(crate) fn new(
         load: &LoadArgs,
-        is_quiet: bool,
+        output: &OutputArgs,
         ending: &'a Arc<AtomicBool>,
     ) -> Result<Self, CommandError> {
-        let progress = Progress::new(is_quiet);
+        let progress = Progress::new(output);
         let fleet = Fleet::start(&load.agents, load.keep_agents, ending)?;
         if let Some(fleet) = &fleet {
             progress.note(&format!(
@@ -145,7 +146,7 @@ impl Session {
             settle: load.detail.settle,
             limits: load.detail.limits(),
             ceilings: Ceilings::new(),
-            progress: means.progress,
+            progress: means.progress.clone(),
             is_clear: false,
             traffic: Default::default(),
             running: running.clone(),
@@ -194,7 +195,7 @@ impl Session {
         let gone = &self.force.shared().gone;
         let mut meters = Watching::start(self.subject.as_ref(), Duration::ZERO, gone)?;
         let title = format!("{}: {label}", self.system.name);
-        let shown = self.progress.show_titled(&self.force, title, None);
+        let shown = self.progress.show_titled(&self.force, title, None, meters.readings());
         meters.begin();
         let measured = work(&mut self.force, &self.limits);
         meters.end();
@@ -311,8 +312,9 @@ impl Session {
         let running = self.running.clone();
         let timings =
             || running.as_ref().map_or(Ok(Steps::new()), |running| running.borrow().timings());
+        let readings = watching.readings();
         let mut meters = Metering::new(watching, timings);
-        let shown = self.progress.show(&self.force, spec, &self.system.name, label);
+        let shown = self.progress.show(&self.force, spec, &self.system.name, label, readings);
         let measured =
             measure::run(&mut self.force, spec, self.users, &self.limits, ceilings, &mut meters);
         drop(shown);
@@ -367,7 +369,9 @@ impl Session {
         };
         let fleet = self.fleet.as_deref();
         let proof = voice::prove(&plan, load.detail.no_headroom, fleet, &self.ending)?;
-        voice::measure(&plan, judge, proof, fleet, &self.ending)
+        let title = format!("{}: calls with media", self.system.name);
+        let shown = |readings| self.progress.show_usage(&title, readings);
+        voice::measure(&plan, judge, proof, fleet, &self.ending, shown)
     }
 
     /// Returns the system's counters since its start, if it reports them.

@@ -1,6 +1,7 @@
 //! Loads of calls with media, for all commands: the plan, the measurement, and its run.
 
 use super::error::CommandError;
+use super::progress::Shown;
 use super::watching::Watching;
 use crate::agents::Fleet;
 use crate::load::generator::{local_address, of_tls};
@@ -10,7 +11,7 @@ use crate::users::Users;
 use crate::voice::fault::Faults;
 use crate::voice::plan::{User, enough};
 use crate::voice::{Callees, Found, Pair, Plan, Protection, headroom, run};
-use crate::watch::Subject;
+use crate::watch::{Readings, Subject};
 use sip::{Duration, Transport};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -117,7 +118,8 @@ pub(super) fn plan(wanted: &Wanted, callees: Callees, users: &Users) -> Result<P
     })
 }
 
-/// Runs the load of `plan`, here or on the machines of `fleet`, and returns its run.
+/// Runs the load of `plan`, here or on the machines of `fleet`, and returns its run. `show` starts
+/// the display of the use of the server.
 ///
 /// # Errors
 /// [`CommandError`] if it cannot run, or the server cannot be watched.
@@ -127,15 +129,18 @@ pub(super) fn measure(
     proof: Option<Headroom>,
     fleet: Option<&Fleet>,
     ending: &Arc<AtomicBool>,
+    show: impl FnOnce(Option<Readings>) -> Option<Shown>,
 ) -> Result<Run, CommandError> {
     let begun = net::wall_clock().as_secs();
     let gone = Arc::default();
     let settle = judge.settle.unwrap_or(SETTLE);
     let mut meters = Watching::start(judge.subject, settle, &gone)?;
+    let shown = show(meters.readings());
     let found = match fleet {
         Some(fleet) => fleet.media(plan, &mut meters)?,
         None => run(plan, ending, &mut meters)?,
     };
+    drop(shown);
     let (watch, trouble) = meters.finish(found.operations);
     let mut doubts = doubts(judge.limits.lag, plan, &found, proof.as_ref());
     doubts.extend(judge.limits.doubt_of_others(watch.as_ref()));

@@ -2,7 +2,7 @@
 
 use super::error::CommandError;
 use crate::meters::Meters;
-use crate::watch::{self, Reading, Subject, WatchError, Watcher, Window};
+use crate::watch::{self, Reading, Readings, Subject, WatchError, Watcher, Window};
 use sip::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +41,11 @@ impl Watching {
             failed: None,
             gone: Arc::clone(gone),
         })
+    }
+
+    /// Returns the readings for a display of the present use, if there is a subject.
+    pub(crate) fn readings(&self) -> Option<Readings> {
+        self.watcher.as_ref().map(Watcher::readings)
     }
 
     fn mark(&mut self) -> Option<Reading> {

@@ -4,10 +4,12 @@
 //! system over one period. Only observations are stored. Derived figures (ratios, RFC 6076 metrics)
 //! are computed by [`crate::metrics`] on demand.
 
+mod course;
 mod histogram;
 mod media;
 mod resources;
 
+pub(crate) use course::{Course, End, Moment, PresentLoad, PresentUsage};
 pub(crate) use histogram::{Histogram, PERCENTILES, decode_into, encode, growing, tells};
 pub(crate) use media::{Headroom, Media, MediaFigures, Observed, Streams};
 pub(crate) use resources::{Ceiling, Generator, Sample, Share, Usage, Watch};

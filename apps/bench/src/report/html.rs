@@ -12,33 +12,62 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// Returns the page.
 pub(super) fn page(document: &Document) -> String {
+    let head = html! { meta http-equiv="Content-Security-Policy" content=(POLICY); };
+    whole(document, &head, &nav(document))
+}
+
+/// Returns the page with a script that replaces its content once a second. Its policy is in the
+/// header fields of the response.
+pub(super) fn live_page(document: &Document) -> String {
+    let head = html! {
+        script src="live.js" defer {}
+        noscript { meta http-equiv="refresh" content="2"; }
+    };
+    let header = html! {
+        (nav(document))
+        p #lost role="status" hidden { "The command does not answer: it may have ended." }
+    };
+    whole(document, &head, &header)
+}
+
+/// Returns the content of the page.
+pub(super) fn content(document: &Document) -> String {
+    sections(document).into_string()
+}
+
+fn nav(document: &Document) -> Markup {
+    html! {
+        nav aria-label="Sections" {
+            @for section in &document.sections {
+                a href={ "#" (section.id) } { (section.title) }
+            }
+        }
+    }
+}
+
+fn whole(document: &Document, head: &Markup, header: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                (head)
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (document.title) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                header {
-                    h1 { (document.title) }
-                    nav aria-label="Sections" {
-                        @for section in &document.sections {
-                            a href={ "#" (section.id) } { (section.title) }
-                        }
-                    }
-                }
-                main {
-                    @for section in &document.sections { (self::section(section)) }
-                }
+                header { h1 { (document.title) } (header) }
+                main { (sections(document)) }
             }
         }
     };
     page.into_string()
+}
+
+fn sections(document: &Document) -> Markup {
+    html! { @for section in &document.sections { (self::section(section)) } }
 }
 
 fn section(section: &Section) -> Markup {

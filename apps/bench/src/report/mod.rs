@@ -16,6 +16,7 @@ mod groups;
 mod html;
 mod junit;
 mod ladder;
+mod live;
 mod markdown;
 mod scenario;
 mod seeds;
@@ -26,6 +27,7 @@ pub(crate) use self::capture::write_capture;
 pub(crate) use self::csv::csv;
 pub(crate) use self::flood::{FloodLine, FloodPoint, check_flood, flood_markdown, write_flood};
 pub(crate) use self::junit::junit;
+pub(crate) use self::live::{live_content, live_page};
 pub(crate) use self::scenario::{check_scenario, scenario_json, write_scenario};
 pub(crate) use self::seeds::{Plate, write_seeds};
 

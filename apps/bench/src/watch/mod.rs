@@ -37,7 +37,7 @@ mod tally;
 pub(crate) use error::WatchError;
 pub(crate) use machine::machine;
 
-use crate::record::{Sample, Usage, Watch};
+use crate::record::{PresentUsage, Sample, Usage, Watch};
 use parse::parse;
 use source::{Remote, Source};
 use std::fmt;
@@ -230,7 +230,32 @@ impl Eye {
     }
 }
 
+/// The use of watched processes between readings that others take.
+#[derive(Debug)]
+pub(crate) struct Readings {
+    eye: Arc<Mutex<Eye>>,
+    last: Option<Reading>,
+}
+
+impl Readings {
+    /// Returns the use between the last reading and that of the call before. `None` if there is no
+    /// new reading.
+    pub(crate) fn usage(&mut self) -> Option<PresentUsage> {
+        let now = self.eye.lock().unwrap_or_else(PoisonError::into_inner).last?;
+        let before = self.last.replace(now)?;
+        let seconds = now.at.duration_since(before.at).as_secs_f64();
+        let used = difference(&now.total, &before.total);
+        let busy = (used.cpu_user_us + used.cpu_system_us) as f64 / 1e6 / seconds;
+        (seconds > 0.0).then_some(PresentUsage { busy, memory: now.memory })
+    }
+}
+
 impl Watcher {
+    /// Returns the readings for a display of the present use.
+    pub(crate) fn readings(&self) -> Readings {
+        Readings { eye: Arc::clone(&self.eye), last: None }
+    }
+
     /// Starts watching. `gone` is set when a watched process has ended.
     ///
     /// # Errors

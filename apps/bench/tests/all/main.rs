@@ -11,3 +11,4 @@ mod servers;
 mod support;
 mod target;
 mod tshark;
+mod watch;
