@@ -163,6 +163,30 @@ fn a_user_has_a_limited_number_of_subscriptions() {
     assert_eq!(exchange.server.counter("subscriptions-limit"), 1);
 }
 
+/// The names of one source, on one socket, have one share. Each name has to be proved.
+#[test]
+fn a_source_that_changes_its_name_has_one_share_of_subscriptions() {
+    let keys = format!("{CALLS}max_subscriptions_per_source = 5\n");
+    let exchange = server(&keys, "needed");
+    let mut many = exchange.agent("carol");
+    for (at, name) in (0..8).zip(["alice", "bob", "carol"].into_iter().cycle()) {
+        many.user = name.to_owned();
+        let expected = if at < 5 { 200 } else { 480 };
+        assert_eq!(status_of(&mut many, "dialog", "bob"), Some(expected), "{at}: {name}");
+        many.read_all();
+    }
+    assert_eq!(exchange.server.counter("subscriptions"), 5);
+    assert_eq!(exchange.server.counter("subscriptions-limit"), 3);
+    // A name without its password gets no subscription.
+    let mut stranger = Agent::stranger("eve", "barebell.test", exchange.server.address());
+    for name in ["alice", "bob", "nobody"] {
+        stranger.user = name.to_owned();
+        let mut dialog = stranger.dialog("sip:bob@barebell.test");
+        stranger.send(&mut dialog, "SUBSCRIBE", &lines("dialog", 600), "");
+        assert_eq!(stranger.final_response("SUBSCRIBE").status(), Some(407), "{name}");
+    }
+}
+
 #[test]
 fn a_phone_without_a_subscription_is_told_if_the_operator_wants_it() {
     let exchange = server("messages = \"all\"\n", "needed");

@@ -11,6 +11,7 @@ pub mod image;
 pub mod kamailio;
 pub mod linphone;
 pub mod nat;
+pub mod office;
 pub mod pair;
 pub mod pebble;
 pub mod phone;

@@ -23,6 +23,7 @@ mod history;
 mod http;
 mod keep_alive;
 mod kept_messages;
+mod limits_command;
 mod listen;
 mod log;
 mod media;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         Some(Command::Registrations(flags)) => registrations::run(flags, &mut out),
         Some(Command::Calls(flags)) => calls::run(flags, &mut out),
         Some(Command::Trunks(flags)) => trunks_command::run(flags, &mut out),
+        Some(Command::Limits(flags)) => limits_command::run(flags, &mut out),
         Some(Command::Messages(flags)) => messages::run(flags, &mut out),
         Some(Command::Trace(flags)) => traces::run(flags, &mut out),
         Some(Command::Route(flags)) => route_command::run(flags, &mut out),

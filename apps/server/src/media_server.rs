@@ -16,10 +16,14 @@ pub(crate) struct MediaServerSettings {
     pub(crate) calls: usize,
     /// The maximum number of calls of one source.
     pub(crate) calls_of_source: usize,
+    /// The maximum number of calls that record a message for one mailbox.
+    pub(crate) calls_of_mailbox: usize,
     /// The maximum number of members of a conference room.
     pub(crate) members: usize,
     /// The maximum duration of a call.
     pub(crate) call_length: Duration,
+    /// The time after which a parked call returns.
+    pub(crate) park_time: Duration,
     /// The maximum duration of a message.
     pub(crate) message_length: Duration,
     /// The silence that ends a message.
@@ -58,8 +62,10 @@ impl Default for MediaServerSettings {
             },
             calls: limits.calls,
             calls_of_source: limits.calls_of_source,
+            calls_of_mailbox: limits.calls_of_mailbox,
             members: limits.members,
             call_length: limits.call_length,
+            park_time: limits.park_time,
             message_length: limits.message_length,
             message_silence: limits.silence,
             mailbox_size: 64 << 20,
@@ -94,8 +100,10 @@ impl MediaServerSettings {
         let mut config = Config {
             calls: self.calls,
             calls_of_source: self.calls_of_source,
+            calls_of_mailbox: self.calls_of_mailbox,
             members: self.members,
             call_length: self.call_length,
+            park_time: self.park_time,
             message_length: self.message_length,
             silence: self.message_silence,
             ..Config::default()

@@ -67,6 +67,8 @@ pub(crate) struct Settings {
     pub(crate) b2bua: B2buaSettings,
     /// True if phones without a subscription get message counts.
     pub(crate) tells_all_phones: bool,
+    /// The limits of subscriptions.
+    pub(crate) notifier: notifier::Config,
     /// The TURN servers of phones.
     pub(crate) turn: TurnSettings,
     /// The HTTP listener.
@@ -126,6 +128,7 @@ impl Default for Settings {
             media_server: MediaServerSettings::default(),
             b2bua: B2buaSettings::default(),
             tells_all_phones: false,
+            notifier: notifier::Config::default(),
             turn: TurnSettings::default(),
             http: HttpSettings::default(),
             kept_messages: KeptMessagesSettings::default(),

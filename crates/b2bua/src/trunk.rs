@@ -149,6 +149,8 @@ pub(crate) struct Attempt {
     pub(crate) payer: Option<String>,
     /// The class of the number, for the limits of use.
     pub(crate) class: Option<String>,
+    /// The source of a stranger, if the payer forwards the call of one.
+    pub(crate) stranger: Option<String>,
     /// The value of Route, which has the pass of the proxy for it.
     pub(crate) route: Vec<u8>,
 }
@@ -169,6 +171,7 @@ impl Attempt {
             is_emergency: uri.params.has("emergency"),
             payer: text("payer"),
             class: text("class"),
+            stranger: text("stranger"),
             route: route.to_vec(),
         })
     }

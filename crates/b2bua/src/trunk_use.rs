@@ -14,6 +14,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The Reason of the end of a call that has used up the minutes of the day.
 const NO_MINUTES: &str = "SIP;cause=403;text=\"No Minutes Left Today\"";
 
+/// The Reason of the end of a call that has lasted for as long as a limit allows.
+const TOO_LONG: &str = "SIP;cause=403;text=\"Maximum Duration Reached\"";
+
 impl B2bua {
     /// Changes the limits of the use of trunks. Use and calls remain.
     pub fn set_use_limits(&mut self, limits: UsageLimits) {
@@ -42,6 +45,7 @@ impl B2bua {
             user: attempt.payer.as_deref(),
             trunk,
             class: attempt.class.as_deref(),
+            stranger: attempt.stranger.as_deref(),
             is_emergency: attempt.is_emergency,
         };
         let permit = self.usage.begin(now.as_secs(), &call);
@@ -52,7 +56,7 @@ impl B2bua {
     /// Permits and counts a call from a trunk.
     pub(crate) fn permit_from(&mut self, trunk: usize, now: Instant) -> Result<Permit, Exceeded> {
         let trunk = self.config.trunks.get(trunk).map_or("", |trunk| trunk.name.as_str());
-        let call = Call { user: None, trunk, class: None, is_emergency: false };
+        let call = Call { user: None, trunk, class: None, stranger: None, is_emergency: false };
         let permit = self.usage.begin(now.as_secs(), &call);
         self.tell_alarms();
         permit
@@ -69,18 +73,23 @@ impl B2bua {
         if let Some(minutes) = self.usage.snapshot() {
             self.events.push_back(Event::Use { minutes: minutes.into() });
         }
-        let permits = |bridge: &crate::bridge::Bridge| {
-            bridge.permit.as_ref().map(|permit| permit.is_overdrawn())
+        let reason = |permit: &Permit| match permit {
+            permit if permit.is_overdrawn() => Some(NO_MINUTES),
+            permit if permit.is_too_long() => Some(TOO_LONG),
+            _ => None,
         };
-        let counted = self.bridges.iter().filter_map(|(id, bridge)| Some((*id, permits(bridge)?)));
-        let counted: Vec<(BridgeId, bool)> = counted.collect();
+        let counted = self
+            .bridges
+            .iter()
+            .filter_map(|(id, bridge)| Some((*id, reason(bridge.permit.as_ref()?))));
+        let counted: Vec<(BridgeId, Option<&str>)> = counted.collect();
         // Once more after the last call, which may have begun a minute.
         self.watch_at = (!counted.is_empty()).then_some(now + INTERVAL);
-        let mut over: Vec<BridgeId> =
-            counted.into_iter().filter(|(_, is_over)| *is_over).map(|(id, _)| id).collect();
+        let mut over: Vec<(BridgeId, &str)> =
+            counted.into_iter().filter_map(|(id, reason)| Some((id, reason?))).collect();
         over.sort_unstable();
-        for call in over {
-            self.hang_up(now, call, NO_MINUTES);
+        for (call, reason) in over {
+            self.hang_up(now, call, reason);
         }
     }
 

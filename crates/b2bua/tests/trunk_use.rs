@@ -11,10 +11,14 @@ use sip_ua::{AccountId, CallId, End, Event};
 use std::time::Duration;
 
 fn rig(seed: u64, account: Account, calls: Option<u32>, minutes: Option<u32>) -> Rig {
+    limited(seed, account, Limit { calls, minutes, duration: None })
+}
+
+fn limited(seed: u64, account: Account, limit: Limit) -> Rig {
     let names = ["alpha", "beta"];
     let config = PlanConfig {
         trunks: names.map(str::to_owned).to_vec(),
-        limits: vec![LimitConfig { account, limit: Limit { calls, minutes } }],
+        limits: vec![LimitConfig { account, limit }],
         ..PlanConfig::default()
     };
     let limits = Plan::new(&config).unwrap().limits().clone();
@@ -153,4 +157,19 @@ fn a_call_ends_with_the_minutes_of_the_day_which_a_restart_does_not_reset() {
             assert_eq!(failed(&mut second), 403);
         }
     }
+}
+
+#[test]
+fn a_call_ends_at_its_maximum_duration_and_an_emergency_call_does_not() {
+    let limit = Limit { duration: Some(90), ..Limit::default() };
+    let mut rig = limited(9, Account::Trunk("alpha".into()), limit);
+    talk(&mut rig, "0456");
+    rig.pass(Duration::from_secs(85));
+    assert_eq!(used(&rig, &user()).0, 1);
+    rig.expect_where(0, |event| matches!(event, Event::Ended { .. }));
+    let bye = rig.last(0, "BYE ");
+    assert!(bye.contains("Maximum Duration Reached"), "{bye}");
+    talk(&mut rig, "112");
+    rig.pass(Duration::from_secs(120));
+    assert_eq!(used(&rig, &user()).0, 1);
 }

@@ -65,6 +65,11 @@ impl Deposit {
         }
     }
 
+    /// The mailbox.
+    pub(crate) fn mailbox(&self) -> &str {
+        &self.mailbox
+    }
+
     /// Processes 20 ms. Returns true if the call is over.
     pub(crate) fn step(&mut self, step: Step<'_>) -> bool {
         if self.state == State::Recording {

@@ -25,6 +25,8 @@ pub enum Event {
         /// The mailbox that a message is to be recorded for. The owner refuses the call if the
         /// mailbox has no room for the longest message.
         deposit: Option<String>,
+        /// True if the caller has authenticated.
+        is_proved: bool,
     },
     /// A call needs something of a mailbox. The owner answers with
     /// [`MediaServer::reply`](crate::MediaServer::reply), unless the request has no reply.

@@ -24,6 +24,10 @@ pub enum Service {
     Deposit(String),
     /// The messages of this mailbox are played.
     Retrieval(String),
+    /// The call waits in the slot with this name, or joins the call that waits there.
+    Park(String),
+    /// The call joins the other one with this name: one that rang, and the one that picks it up.
+    Meet(String),
 }
 
 /// The service of a call, and the caller.
@@ -35,6 +39,8 @@ pub struct Invitation {
     pub caller: Option<String>,
     /// The URI in From.
     pub from: String,
+    /// The URI in Referred-By: the party that has transferred the caller.
+    pub referrer: Option<String>,
 }
 
 impl Invitation {
@@ -60,11 +66,17 @@ impl Invitation {
             b"conference" => Service::Conference(name()?),
             b"deposit" => Service::Deposit(name()?),
             b"retrieval" => Service::Retrieval(name()?),
+            b"park" => Service::Park(name()?),
+            b"meet" => Service::Meet(name()?),
             _ => return None,
         };
         let from = NameAddr::parse(HeaderName::From, invite.value(HeaderName::From)?).ok()?;
         let from = String::from_utf8_lossy(from.uri_bytes).into_owned();
-        Some(Self { service, caller: param("caller"), from })
+        let referrer = invite.value(HeaderName::ReferredBy);
+        let referrer =
+            referrer.and_then(|value| NameAddr::parse(HeaderName::ReferredBy, value).ok());
+        let referrer = referrer.map(|it| String::from_utf8_lossy(it.uri_bytes).into_owned());
+        Some(Self { service, caller: param("caller"), from, referrer })
     }
 
     /// The proved caller, or else the URI in From, and true if it is proved.

@@ -16,6 +16,8 @@ use sip_ua::Agent;
 pub(crate) struct Line {
     pub(crate) call: Call,
     pub(crate) source: Source,
+    /// True if the caller has authenticated.
+    pub(crate) is_proved: bool,
     pub(crate) begun: Instant,
     pub(crate) program: Program,
     converters: Option<Converters>,
@@ -35,11 +37,18 @@ struct Converters {
 }
 
 impl Line {
-    /// The line of `call`, which began at `begun`.
-    pub(crate) const fn new(call: Call, source: Source, begun: Instant, program: Program) -> Self {
+    /// The line of `call` from `source`, which began at `begun`. It is true for a caller that has
+    /// authenticated.
+    pub(crate) const fn new(
+        call: Call,
+        (source, is_proved): (Source, bool),
+        begun: Instant,
+        program: Program,
+    ) -> Self {
         Self {
             call,
             source,
+            is_proved,
             begun,
             program,
             converters: None,

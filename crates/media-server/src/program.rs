@@ -5,6 +5,7 @@ use crate::event::Reply;
 use crate::player::Player;
 use crate::retrieval::Retrieval;
 use crate::room::Member;
+use crate::slot::Waiting;
 use crate::sounds::{MUSIC, RATE, Sounds};
 use crate::step::{Asks, Step};
 use alloc::boxed::Box;
@@ -19,6 +20,8 @@ pub(crate) enum Program {
     Music(Player),
     /// A conference room.
     Room(Member),
+    /// A slot: the call waits for another one.
+    Slot(Box<Waiting>),
     /// A message is recorded.
     Deposit(Box<Deposit>),
     /// The messages of a mailbox are played.
@@ -30,7 +33,7 @@ impl Program {
     pub(crate) const fn rate(&self, session: u32) -> u32 {
         match self {
             Self::Echo => session,
-            Self::Room(_) => crate::room::RATE,
+            Self::Room(_) | Self::Slot(_) => crate::room::RATE,
             _ => RATE,
         }
     }
@@ -58,6 +61,10 @@ impl Program {
                 member.step(step);
                 false
             }
+            Self::Slot(waiting) => {
+                waiting.step(step);
+                false
+            }
             Self::Deposit(deposit) => deposit.step(step),
             Self::Retrieval(retrieval) => retrieval.step(step),
         }
@@ -66,7 +73,7 @@ impl Program {
     /// Takes a key of the caller.
     pub(crate) fn press(&mut self, key: char, sounds: &Sounds, asks: &mut Asks) {
         match self {
-            Self::Echo | Self::Announcement(_) | Self::Music(_) => {}
+            Self::Echo | Self::Announcement(_) | Self::Music(_) | Self::Slot(_) => {}
             Self::Room(member) => member.press(key),
             Self::Deposit(deposit) => deposit.press(key),
             Self::Retrieval(retrieval) => retrieval.press(key, sounds, asks),
@@ -78,7 +85,8 @@ impl Program {
         match self {
             Self::Deposit(deposit) => deposit.on_reply(&reply),
             Self::Retrieval(retrieval) => retrieval.on_reply(reply, sounds, asks),
-            Self::Echo | Self::Announcement(_) | Self::Music(_) | Self::Room(_) => {}
+            Self::Echo | Self::Announcement(_) | Self::Music(_) | Self::Room(_) | Self::Slot(_) => {
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use crate::player::Player;
 use crate::program::Program;
 use crate::retrieval::Retrieval;
 use crate::room::{Member, Room};
+use crate::slot::Slots;
 use crate::sounds::{RATE, Sounds};
 use crate::step::Asks;
 use alloc::boxed::Box;
@@ -19,7 +20,7 @@ use call::{Call, Change, Setup};
 use core::net::SocketAddr;
 use media::{Channel, Received};
 use sip::{Flow, Instant, Message, Source};
-use sip_ua::{Agent, CallId, Transmit};
+use sip_ua::{Agent, CallId, Transfer, Transmit};
 
 /// The user part of the contact of this agent.
 const USER: &str = "media";
@@ -39,7 +40,8 @@ pub struct Counters {
     pub calls: u64,
     /// Calls that were refused because of [`Config::calls`] or without a free port.
     pub over_limit: u64,
-    /// Calls that were refused because of [`Config::calls_of_source`] or [`Config::members`].
+    /// Calls that were refused because of [`Config::calls_of_source`], [`Config::members`],
+    /// [`Config::calls_of_mailbox`] or [`Config::calls_of_strangers`].
     pub over_share: u64,
     /// Calls that were refused since the mailbox was full.
     pub full: u64,
@@ -47,28 +49,37 @@ pub struct Counters {
     pub recorded: u64,
     /// Calls that were ended because of [`Config::call_length`] or [`Config::inactivity`].
     pub ended: u64,
+    /// Calls that were parked.
+    pub parked: u64,
+    /// Parked calls that were returned to the party that had parked them.
+    pub returned: u64,
 }
 
 /// A call that waits for its port.
-struct Arrival {
+pub(crate) struct Arrival {
     invitation: Invitation,
     offer: Option<Vec<u8>>,
     source: Source,
+    /// The slot of a parked call, or of one that retrieves it.
+    pub(crate) slot: Option<String>,
+    /// The call that this one replaces when it is answered (RFC 3891).
+    replaces: Option<CallId>,
 }
 
 /// A media server: a user agent that answers the calls that a proxy sends to it on
 /// [internal flows](Flow::internal_to). See the [crate] for its use.
 pub struct MediaServer {
-    agent: Agent,
-    config: Config,
-    sounds: Sounds,
-    arrivals: BTreeMap<CallId, Arrival>,
-    lines: BTreeMap<CallId, Line>,
+    pub(crate) agent: Agent,
+    pub(crate) config: Config,
+    pub(crate) sounds: Sounds,
+    pub(crate) arrivals: BTreeMap<CallId, Arrival>,
+    pub(crate) lines: BTreeMap<CallId, Line>,
     rooms: BTreeMap<String, Room>,
+    pub(crate) slots: Slots,
     /// The number of calls of each source.
     sources: BTreeMap<Source, usize>,
     events: VecDeque<Event>,
-    counters: Counters,
+    pub(crate) counters: Counters,
     random: Random,
 }
 
@@ -103,6 +114,7 @@ impl MediaServer {
             arrivals: BTreeMap::new(),
             lines: BTreeMap::new(),
             rooms: BTreeMap::new(),
+            slots: Slots::default(),
             sources: BTreeMap::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
@@ -162,7 +174,7 @@ impl MediaServer {
     #[must_use]
     pub fn remains(&self) -> usize {
         let agent = self.agent.calls() + self.agent.transactions();
-        agent + self.calls() + self.rooms.len() + self.sources.len()
+        agent + self.calls() + self.rooms.len() + self.slots.len() + self.sources.len()
     }
 
     /// Returns the counts since the creation.
@@ -184,10 +196,14 @@ impl MediaServer {
     fn process(&mut self, now: Instant) {
         while let Some(event) = self.agent.poll_event() {
             match event {
-                sip_ua::Event::Incoming { call, flow, offer, .. } => {
-                    self.on_incoming(now, call, &flow, offer);
+                sip_ua::Event::Incoming { call, flow, offer, replaces, .. } => {
+                    self.on_incoming(now, call, &flow, (offer, replaces));
                 }
-                sip_ua::Event::Ended { call, .. } => self.on_ended(call),
+                sip_ua::Event::Ended { call, .. } => self.on_ended(now, call),
+                // The party that has parked the call talks to it.
+                sip_ua::Event::Transfer { call, transfer: Transfer::Done } => {
+                    let _ = self.agent.hang_up(now, call);
+                }
                 sip_ua::Event::TransferAsked { call, .. } => {
                     let _ = self.agent.refuse_transfer(now, call, 603);
                 }
@@ -208,7 +224,13 @@ impl MediaServer {
         }
     }
 
-    fn on_incoming(&mut self, now: Instant, call: CallId, flow: &Flow, offer: Option<Vec<u8>>) {
+    fn on_incoming(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        flow: &Flow,
+        (offer, replaces): (Option<Vec<u8>>, Option<CallId>),
+    ) {
         let invite = self.agent.invite(call).map(<[u8]>::to_vec).unwrap_or_default();
         let invite = Message::parse(&invite).ok();
         let Some(invitation) = invite.as_ref().and_then(Invitation::read) else {
@@ -221,31 +243,57 @@ impl MediaServer {
             Service::Conference(name) => self.rooms.get(name).map_or(0, |room| room.members),
             _ => 0,
         };
+        let deposit = match &invitation.service {
+            Service::Deposit(mailbox) => Some(mailbox.clone()),
+            _ => None,
+        };
+        let of_mailbox = deposit.as_ref().map_or(0, |mailbox| self.deposits(mailbox));
+        let is_proved = invitation.caller.is_some();
         let is_known = match &invitation.service {
             Service::Announcement(name) => self.sounds.has(name),
             _ => true,
         };
+        let slot = self.slot_for(&invitation, replaces);
+        let needs_slot = matches!(invitation.service, Service::Park(_) | Service::Meet(_));
         let status = if !is_known {
             404
         } else if self.calls() >= self.config.calls {
             self.counters.over_limit += 1;
             503
-        } else if count >= self.config.calls_of_source || members >= self.config.members {
+        } else if count >= self.config.calls_of_source
+            || members >= self.config.members
+            || of_mailbox >= self.config.calls_of_mailbox
+            || (needs_slot && slot.is_none())
+            || (!is_proved && self.calls_of_strangers() >= self.config.calls_of_strangers())
+        {
             self.counters.over_share += 1;
             486
         } else {
-            let deposit = match &invitation.service {
-                Service::Deposit(mailbox) => Some(mailbox.clone()),
-                _ => None,
-            };
             self.sources.insert(source, count + 1);
-            self.arrivals.insert(call, Arrival { invitation, offer, source });
+            self.arrivals.insert(call, Arrival { invitation, offer, source, slot, replaces });
             let [local, remote] = [flow.local.ip(), flow.remote.ip()];
-            self.events.push_back(Event::Open { call, local, remote, deposit });
+            self.events.push_back(Event::Open { call, local, remote, deposit, is_proved });
             return;
         };
         let lines = if status == 404 { b"" } else { RETRY_AFTER };
         let _ = self.agent.decline_with(now, call, status, lines);
+    }
+
+    /// The number of calls that record a message for `mailbox`.
+    fn deposits(&self, mailbox: &str) -> usize {
+        let arriving = self.arrivals.values().filter(|arrival| {
+            matches!(&arrival.invitation.service, Service::Deposit(name) if name == mailbox)
+        });
+        let answered = self.lines.values().filter(|line| {
+            matches!(&line.program, Program::Deposit(deposit) if deposit.mailbox() == mailbox)
+        });
+        arriving.count() + answered.count()
+    }
+
+    /// The number of calls of callers that have not authenticated.
+    fn calls_of_strangers(&self) -> usize {
+        let arriving = self.arrivals.values().filter(|it| it.invitation.caller.is_none());
+        arriving.count() + self.lines.values().filter(|line| !line.is_proved).count()
     }
 
     /// Answers [`Event::Open`]. A call that has ended meanwhile is ignored.
@@ -269,7 +317,7 @@ impl MediaServer {
 
     /// Answers a call, which receives at `local`.
     fn answer(&mut self, now: Instant, id: CallId, arrival: Arrival, local: SocketAddr) {
-        let Arrival { invitation, offer, source } = arrival;
+        let Arrival { invitation, offer, source, slot, replaces } = arrival;
         let random = &mut *self.random;
         let mut call = Call::new(Setup::new(self.config.media.clone(), local), random);
         let is_usable = call.ring(&mut self.agent, now, id, offer.as_deref(), random).is_ok();
@@ -278,12 +326,16 @@ impl MediaServer {
             self.events.push_back(Event::Closed { call: id });
             return self.process(now);
         }
-        let program = self.program(invitation);
+        let origin = (source, invitation.caller.is_some());
+        let program = match slot {
+            Some(slot) => self.wait_in(now, id, (slot, replaces), &invitation),
+            None => self.program(invitation),
+        };
         if let Program::Room(member) = &program {
             self.rooms.entry(member.room.clone()).or_insert_with(Room::new).join();
         }
         self.counters.calls += 1;
-        self.lines.insert(id, Line::new(call, source, now, program));
+        self.lines.insert(id, Line::new(call, origin, now, program));
         self.process(now);
     }
 
@@ -308,10 +360,12 @@ impl MediaServer {
                 Program::Deposit(Box::new(deposit))
             }
             Service::Retrieval(mailbox) => Program::Retrieval(Retrieval::new(mailbox.clone())),
+            // These two have a slot.
+            Service::Park(_) | Service::Meet(_) => Program::Echo,
         }
     }
 
-    fn on_ended(&mut self, call: CallId) {
+    fn on_ended(&mut self, now: Instant, call: CallId) {
         let mut asks = Asks::new();
         let source = if let Some(mut line) = self.lines.remove(&call) {
             line.program.end(&mut asks);
@@ -319,6 +373,12 @@ impl MediaServer {
                 && self.rooms.get_mut(&member.room).is_some_and(|room| !room.leave())
             {
                 self.rooms.remove(&member.room);
+            }
+            if let Program::Slot(waiting) = &line.program
+                && let Some(other) = self.slots.leave(&waiting.slot, call)
+            {
+                // The two calls of a slot end together.
+                let _ = self.agent.hang_up(now, other);
             }
             line.source
         } else if let Some(arrival) = self.arrivals.remove(&call) {
@@ -388,10 +448,17 @@ impl MediaServer {
     /// Processes 20 ms of all calls. To be called every 20 ms while there are calls. `transmit`
     /// sends the packets.
     pub fn tick(&mut self, now: Instant, transmit: Send<'_>) {
-        let Self { agent, config, sounds, lines, rooms, counters, .. } = self;
+        self.return_calls(now);
+        let Self { agent, config, sounds, lines, rooms, slots, counters, .. } = self;
         rooms.values_mut().for_each(Room::begin);
+        slots.begin();
         for line in lines.values_mut() {
             line.hear(now);
+            if let Program::Slot(waiting) = &line.program
+                && let Some(slot) = slots.get_mut(&waiting.slot)
+            {
+                slot.room.add(line.heard());
+            }
             if let Program::Room(member) = &line.program
                 && !member.is_muted
                 && let Some(room) = rooms.get_mut(&member.room)
@@ -404,6 +471,7 @@ impl MediaServer {
         for (id, line) in lines {
             let mix = match &line.program {
                 Program::Room(member) => rooms.get(&member.room).map(Room::mix),
+                Program::Slot(waiting) => slots.get(&waiting.slot).map(|slot| slot.room.mix()),
                 _ => None,
             };
             let mut asks = Asks::new();

@@ -37,6 +37,8 @@ struct Phone {
     heard: Vec<i16>,
     rate: u32,
     ended: Option<End>,
+    /// The target that the server has asked the phone to call.
+    transferred: Option<String>,
     random: RandomSource,
     /// The first Route of the INVITE, as the proxy writes it.
     route: String,
@@ -105,6 +107,7 @@ impl World {
             heard: Vec::new(),
             rate,
             ended: None,
+            transferred: None,
             random: Box::new(random),
             route: route.to_owned(),
         };
@@ -123,7 +126,7 @@ impl World {
         while !is_done {
             is_done = true;
             for phone in &mut self.phones {
-                let Phone { agent, call, random, place, route, ended, .. } = phone;
+                let Phone { agent, call, random, place, route, ended, transferred, .. } = phone;
                 while let Some(sent) = agent.poll_transmit() {
                     is_done = false;
                     let mut bytes = sent.bytes;
@@ -135,6 +138,9 @@ impl World {
                 }
                 while let Some(event) = agent.poll_event() {
                     is_done = false;
+                    if let sip_ua::Event::TransferAsked { to, .. } = &event {
+                        *transferred = Some(to.clone());
+                    }
                     if let sip_ua::Event::Locate { ticket, .. } = event {
                         let remote = server_place();
                         let local = *place;
@@ -310,6 +316,7 @@ const ECHO: &str = "<sip:echo@media-server.invalid;lr;caller=alice%40example.com
 const ROOM: &str = "<sip:conference@media-server.invalid;lr;name=sales%40example.com>";
 const DEPOSIT: &str =
     "<sip:deposit@media-server.invalid;lr;name=bob%40example.com;caller=alice%40example.com>";
+const OF_STRANGER: &str = "<sip:deposit@media-server.invalid;lr;name=bob%40example.com>";
 const RETRIEVAL: &str =
     "<sip:retrieval@media-server.invalid;lr;name=bob%40example.com;caller=bob%40example.com>";
 
@@ -492,5 +499,104 @@ fn a_call_ends_by_its_longest_duration() {
     assert!(world.phones[phone].ended.is_none());
     world.pass(300);
     assert!(world.phones[phone].ended.is_some());
+    world.assert_empty();
+}
+
+/// A storm of messages from many sources: each phone of the world has an address of its own.
+#[test]
+fn many_sources_do_not_take_all_calls_and_one_mailbox_has_few() {
+    let config = Config { calls: 6, calls_of_mailbox: 2, ..Config::default() };
+    let mut world = World::new(config.clone());
+    let storm: Vec<usize> = (0..5).map(|_| world.call(OF_STRANGER, Codec::Pcmu, 440.0)).collect();
+    world.pass(100);
+    let refused = |world: &World, phones: &[usize]| {
+        phones.iter().filter(|&&phone| world.refusal(phone) == Some(486)).count()
+    };
+    assert_eq!(refused(&world, &storm), 3, "two messages at a time for one mailbox");
+    // Three of six calls are for strangers.
+    let announcement = "<sip:music@media-server.invalid;lr>";
+    let more: Vec<usize> = (0..4).map(|_| world.call(announcement, Codec::Pcmu, 0.0)).collect();
+    world.pass(100);
+    assert_eq!(refused(&world, &more), 3);
+    let users: Vec<usize> = (0..3).map(|_| world.call(ECHO, Codec::Pcmu, 440.0)).collect();
+    world.pass(100);
+    assert_eq!(refused(&world, &users), 0);
+    assert_eq!(world.server.calls(), config.calls);
+    assert_eq!(world.server.counters().over_share, 6);
+    for phone in [storm[0], storm[1], more[0]].into_iter().chain(users) {
+        world.hang_up(phone);
+    }
+    world.assert_empty();
+}
+
+/// The route of a call that bob has transferred to the slot with this number.
+fn parked_by_bob(slot: &str) -> String {
+    format!(
+        "<sip:park@media-server.invalid;lr;name={slot}%40example.com;caller=x%40example.com>\r\n\
+         Referred-By: <sip:bob@example.com>"
+    )
+}
+
+fn retrieval_from(slot: &str) -> String {
+    format!("<sip:park@media-server.invalid;lr;name={slot}%40example.com;caller=c%40example.com>")
+}
+
+#[test]
+fn a_parked_call_hears_music_until_another_one_retrieves_it_and_both_end_together() {
+    let mut world = World::new(Config::default());
+    let parked = world.call(&parked_by_bob("702"), Codec::Pcmu, 440.0);
+    world.pass(400);
+    let heard = world.hears(parked, &[329.6, 392.0]);
+    assert!(heard.iter().any(|amplitude| *amplitude > 500.0), "no music: {heard:?}");
+    // A second one cannot be parked there, and a transfer does not retrieve a call.
+    let second = world.call(&parked_by_bob("702"), Codec::Pcmu, 440.0);
+    world.pass(100);
+    assert_eq!(world.refusal(second), Some(486));
+    let picker = world.call(&retrieval_from("702"), Codec::G722, 620.0);
+    world.pass(800);
+    assert!(world.hears(parked, &[620.0])[0] > 3000.0);
+    assert!(world.hears(picker, &[440.0])[0] > 3000.0);
+    let third = world.call(&retrieval_from("702"), Codec::Pcmu, 440.0);
+    world.pass(100);
+    assert_eq!(world.refusal(third), Some(486));
+    world.hang_up(picker);
+    world.pass(100);
+    assert!(world.phones[parked].ended.is_some(), "the two calls end together");
+    assert_eq!(world.server.counters().parked, 1);
+    world.assert_empty();
+}
+
+#[test]
+fn the_first_free_slot_is_announced_by_tones_and_a_call_that_waits_returns() {
+    let config = Config { park_time: Duration::from_secs(30), ..Config::default() };
+    let mut world = World::new(config);
+    let first = world.call(&parked_by_bob("701"), Codec::Pcmu, 440.0);
+    // Bob asks for a free slot, which is that with the number 2: two tones.
+    let bob = world.call(&retrieval_from("700"), Codec::Pcmu, 1000.0);
+    world.pass(400);
+    assert!(world.hears(bob, &[880.0])[0] > 1000.0);
+    world.pass(29_000);
+    assert_eq!(world.phones[first].transferred.as_deref(), Some("sip:bob@example.com"));
+    assert_eq!(world.phones[bob].transferred, None, "bob has parked no other call there");
+    assert_eq!(world.server.counters().returned, 1);
+    world.hang_up(first);
+    world.hang_up(bob);
+    world.assert_empty();
+}
+
+#[test]
+fn a_call_that_is_picked_up_meets_the_other_one_and_does_not_wait_for_long() {
+    let mut world = World::new(Config::default());
+    let meet = |name: &str| format!("<sip:meet@media-server.invalid;lr;name={name}>");
+    let [caller, picker] = [440.0, 620.0].map(|hertz| world.call(&meet("70"), Codec::Pcmu, hertz));
+    let lonely = world.call(&meet("71"), Codec::Pcmu, 440.0);
+    world.pass(1000);
+    assert!(world.hears(caller, &[620.0])[0] > 3000.0);
+    assert!(world.hears(picker, &[440.0])[0] > 3000.0);
+    world.pass(20_000);
+    assert!(world.phones[lonely].ended.is_some());
+    world.hang_up(caller);
+    world.pass(100);
+    assert!(world.phones[picker].ended.is_some());
     world.assert_empty();
 }

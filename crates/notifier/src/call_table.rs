@@ -65,6 +65,17 @@ pub struct CallStart {
     pub parties: [Party; 2],
     /// The place of the caller, if the call may be picked up.
     pub caller: Option<CallerPlace>,
+    /// True if it may be led to users although neither party is one.
+    pub may_be_led: bool,
+}
+
+/// The call that [`CallTable::lead`] leads to other users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LedCall<'a> {
+    /// That of the transaction with this number.
+    Transaction(u128),
+    /// The unanswered one with this Call-ID.
+    CallId(&'a [u8]),
 }
 
 /// The place where the caller is reached.
@@ -76,6 +87,8 @@ pub struct CallerPlace {
     pub routes: Vec<u8>,
     /// The flow of the INVITE.
     pub flow: Flow,
+    /// True if the caller takes an INVITE with Replaces.
+    pub takes_replaces: bool,
 }
 
 /// A ringing call that another party may take over, by an INVITE with Replaces (RFC 3891).
@@ -85,12 +98,16 @@ pub struct Pickup {
     pub caller: CallerPlace,
     /// The value of Replaces.
     pub replaces: Vec<u8>,
+    /// The number of the transaction of the INVITE.
+    pub transaction: u128,
 }
 
 #[derive(Debug)]
 struct Call {
     id: u64,
     start: CallStart,
+    /// The users that the call is led to. The party that was called is the first one.
+    callees: Vec<Box<str>>,
     phase: Phase,
     callee_tag: Vec<u8>,
     interval: Duration,
@@ -98,6 +115,16 @@ struct Call {
 }
 
 impl Call {
+    /// The caller and the callees that are users.
+    fn users(&self) -> impl Iterator<Item = &str> {
+        let caller = self.start.parties[0].user.as_deref();
+        caller.into_iter().chain(self.callees.iter().map(|user| &**user))
+    }
+
+    fn is_answered(&self) -> bool {
+        self.phase == Phase::Confirmed
+    }
+
     fn is_between(&self, tags: [&[u8]; 2]) -> bool {
         let own = [&self.start.caller_tag[..], &self.callee_tag];
         own == tags || own == [tags[1], tags[0]]
@@ -141,7 +168,7 @@ impl CallTable {
                 is_of_user = true;
             }
         }
-        if !is_of_user {
+        if !is_of_user && !start.may_be_led {
             return;
         }
         self.count += 1;
@@ -150,8 +177,44 @@ impl CallTable {
         self.deadlines.insert((deadline, transaction));
         let (id, phase, interval) = (self.count, Phase::Trying, self.limits.silence);
         self.changed.extend(users_of(&start).map(Box::from));
-        let call = Call { id, start, phase, callee_tag: Vec::new(), interval, deadline };
+        let callees = start.parties[1].user.iter().cloned().collect();
+        let call = Call { id, start, callees, phase, callee_tag: Vec::new(), interval, deadline };
         self.calls.insert(transaction, call);
+    }
+
+    /// Notes that a call rings the phones of `users` in place of its callee. A user with
+    /// too many calls is left out.
+    pub fn lead(&mut self, call: LedCall<'_>, users: Vec<Box<str>>) {
+        let transaction = match call {
+            LedCall::Transaction(transaction) => Some(transaction),
+            LedCall::CallId(call_id) => {
+                let mut with_id = self.call_ids.get(call_id).into_iter().flatten().copied();
+                with_id.find(|it| self.calls.get(it).is_some_and(|it| !it.is_answered()))
+            }
+        };
+        let Some(transaction) = transaction else { return };
+        let Some(call) = self.calls.get_mut(&transaction).filter(|it| !it.is_answered()) else {
+            return;
+        };
+        let caller = call.start.parties[0].user.clone();
+        for user in core::mem::take(&mut call.callees) {
+            if caller.as_ref() != Some(&user) {
+                remove_from(&mut self.users, &user, transaction);
+            }
+            self.changed.insert(user);
+        }
+        let most = self.limits.calls_of_user;
+        for user in users {
+            let calls = self.users.entry(user.clone()).or_default();
+            if !calls.contains(&transaction) {
+                if calls.len() >= most {
+                    continue;
+                }
+                calls.push(transaction);
+            }
+            self.changed.insert(user.clone());
+            call.callees.push(user);
+        }
     }
 
     /// Notes a response to the INVITE of `transaction`, as the caller gets it. `interval` is that
@@ -192,7 +255,7 @@ impl CallTable {
         let is_changed = before != (call.phase, call.callee_tag.clone());
         self.postpone(transaction, now + wait);
         if is_changed && let Some(call) = self.calls.get(&transaction) {
-            self.changed.extend(users_of(&call.start).map(Box::from));
+            self.changed.extend(call.users().map(Box::from));
         }
     }
 
@@ -256,8 +319,7 @@ impl CallTable {
     pub fn ringing(&self, user: &str) -> Option<Pickup> {
         let calls = self.users.get(user)?.iter().filter_map(|call| self.calls.get(call));
         let mut ringing = calls.filter(|call| {
-            let [_, callee] = &call.start.parties;
-            call.phase == Phase::Early && callee.user.as_deref() == Some(user)
+            call.phase == Phase::Early && call.callees.iter().any(|callee| **callee == *user)
         });
         let call = ringing.next()?;
         let caller = call.start.caller.clone()?;
@@ -270,7 +332,9 @@ impl CallTable {
         let mut value = Vec::new();
         replaces.encode(&mut value);
         // Peers may have written something else than tags.
-        (Replaces::parse(&value)? == replaces).then_some(Pickup { caller, replaces: value })
+        let transaction = call.start.transaction;
+        let pickup = Pickup { caller, replaces: value, transaction };
+        (Replaces::parse(&pickup.replaces)? == replaces).then_some(pickup)
     }
 
     /// Returns the number of calls.
@@ -306,7 +370,7 @@ impl CallTable {
         let Some(call) = self.calls.remove(&transaction) else { return };
         self.deadlines.remove(&(call.deadline, transaction));
         remove_from(&mut self.call_ids, &call.start.call_id, transaction);
-        for user in users_of(&call.start) {
+        for user in call.users() {
             remove_from(&mut self.users, user, transaction);
             self.changed.insert(user.into());
         }
@@ -369,15 +433,25 @@ mod tests {
         let mut table = CallTable::new(TableLimits::default());
         let parties = [party(ALICE), party(BOB)];
         let (call_id, caller_tag) = (b"x@y".to_vec(), b"a".to_vec());
-        let caller = Some(place());
-        table.begin(NOW, CallStart { transaction: 1, call_id, caller_tag, parties, caller });
+        table.begin(
+            NOW,
+            CallStart {
+                transaction: 1,
+                call_id,
+                caller_tag,
+                parties,
+                caller: Some(place()),
+                may_be_led: false,
+            },
+        );
         table
     }
 
     fn place() -> CallerPlace {
         let (local, remote) = (([192, 0, 2, 1], 5060).into(), ([192, 0, 2, 7], 5060).into());
         let flow = Flow { transport: sip::Transport::Udp, local, remote, connection: None };
-        CallerPlace { uri: b"sip:alice@192.0.2.7".to_vec(), routes: Vec::new(), flow }
+        let uri = b"sip:alice@192.0.2.7".to_vec();
+        CallerPlace { uri, routes: Vec::new(), flow, takes_replaces: true }
     }
 
     fn phase(table: &CallTable, user: &str) -> Option<Phase> {
@@ -434,13 +508,46 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_is_led_on_is_shown_with_the_users_that_ring_then() {
+        const CAROL: &str = "carol@example.com";
+        let mut table = table();
+        table.respond(NOW, 1, 180, b"b", None);
+        let users = |users: &[&str]| users.iter().map(|user| Box::from(*user)).collect();
+        table.lead(LedCall::Transaction(1), users(&[CAROL, "dave@example.com"]));
+        let phases = |table: &CallTable| [ALICE, BOB, CAROL].map(|user| phase(table, user));
+        assert_eq!(phases(&table), [Some(Phase::Early), None, Some(Phase::Early)]);
+        assert_eq!((table.ringing(BOB), table.ringing(CAROL).unwrap().transaction), (None, 1));
+        table.lead(LedCall::CallId(b"x@y"), users(&[BOB]));
+        assert_eq!(phases(&table), [Some(Phase::Early), Some(Phase::Early), None]);
+        table.respond(NOW, 1, 200, b"b", None);
+        // It is answered, so that it stays there.
+        table.lead(LedCall::CallId(b"x@y"), users(&[CAROL]));
+        assert_eq!(phases(&table), [Some(Phase::Confirmed), Some(Phase::Confirmed), None]);
+        table.lead(LedCall::Transaction(2), users(&[CAROL]));
+        table.end(b"x@y", [b"a", b"b"]);
+        assert!(table.is_empty());
+        // The call of a stranger to a group.
+        let parties = [Party::default(), Party::default()];
+        let (call_id, caller_tag) = (b"g".to_vec(), b"a".to_vec());
+        let (transaction, caller, may_be_led) = (3, None, true);
+        let start = CallStart { transaction, call_id, caller_tag, parties, caller, may_be_led };
+        table.begin(NOW, start);
+        table.lead(LedCall::CallId(b"g"), users(&[BOB]));
+        assert_eq!(phase(&table, BOB), Some(Phase::Trying));
+        table.respond(NOW, 3, 486, b"b", None);
+        assert!(table.is_empty());
+    }
+
+    #[test]
     fn calls_over_a_limit_are_left_out() {
         let mut table =
             CallTable::new(TableLimits { calls: 3, calls_of_user: 2, ..TableLimits::default() });
         for transaction in 0..5 {
             let parties = [Party::default(), party(BOB)];
             let (call_id, caller_tag) = (b"x".to_vec(), b"a".to_vec());
-            table.begin(NOW, CallStart { transaction, call_id, caller_tag, parties, caller: None });
+            let (caller, may_be_led) = (None, false);
+            let start = CallStart { transaction, call_id, caller_tag, parties, caller, may_be_led };
+            table.begin(NOW, start);
         }
         assert_eq!((table.len(), table.calls_of(BOB).len()), (2, 2));
         table.clear();

@@ -172,9 +172,9 @@ impl Notifier {
         keys.into_iter().for_each(|key| self.end(key, reason, now));
     }
 
-    /// Changes the flow of NOTIFYs without a subscription.
-    pub const fn set_unsolicited(&mut self, flow: Option<Flow>) {
-        self.config.unsolicited = flow;
+    /// Changes the configuration, for requests and NOTIFYs from now on.
+    pub const fn configure(&mut self, config: Config) {
+        self.config = config;
     }
 
     /// Returns the number of subscriptions.

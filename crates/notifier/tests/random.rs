@@ -108,7 +108,14 @@ impl Office {
                 let (call_id, caller_tag) = (format!("{transaction}").into(), b"a".to_vec());
                 self.table.begin(
                     now,
-                    CallStart { transaction, call_id, caller_tag, parties, caller: None },
+                    CallStart {
+                        transaction,
+                        call_id,
+                        caller_tag,
+                        parties,
+                        caller: None,
+                        may_be_led: false,
+                    },
                 );
                 self.standing.push(transaction);
             }

@@ -200,7 +200,9 @@ fn phones_without_a_subscription_are_told_if_the_owner_wants_it() {
     let mut rig = Rig::new(Config::default());
     rig.notifier.set_messages(rig.now, "alice@example.com", Messages { new: 1, old: 0 });
     assert!(rig.notifies().is_empty());
-    rig.notifier.set_unsolicited(Some(rig.flow));
+    let mut config = Config::default();
+    config.unsolicited = Some(rig.flow);
+    rig.notifier.configure(config);
     rig.notifier.set_messages(rig.now, "alice@example.com", Messages { new: 2, old: 0 });
     let told = rig.notifies();
     assert_eq!((told.len(), told[0].uri.as_str()), (1, "sip:alice@example.com"));

@@ -198,6 +198,8 @@ impl Builder<'_> {
                 Account::Class(class) => {
                     self.set(classes, core::slice::from_ref(class), |_| place);
                 }
+                Account::Strangers => limits.strangers = *limit,
+                Account::Stranger(_) => limits.each_stranger = *limit,
             }
             if !matches!(account, Account::User(_))
                 && limits.others.insert(account.clone(), *limit).is_some()

@@ -16,7 +16,7 @@ pub const DEFAULT_EMERGENCY: [&str; 2] = ["112", "911"];
 pub const DEFAULT_RIGHTS: [&str; 2] = ["internal", "national"];
 
 /// The default limits of a user on trunks.
-pub const DEFAULT_LIMIT: Limit = Limit { calls: Some(10), minutes: Some(600) };
+pub const DEFAULT_LIMIT: Limit = Limit { calls: Some(10), minutes: Some(600), duration: None };
 
 /// The values that a plan is built from.
 #[derive(Clone, Debug, PartialEq, Eq)]

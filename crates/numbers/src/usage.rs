@@ -1,5 +1,8 @@
 //! The use of trunks, and its limits against toll fraud: calls at once and minutes a day, of each
-//! user, trunk and class.
+//! user, trunk and class, and of strangers, by the forwards of users.
+//!
+//! The call of a stranger needs room within the limits of the user that forwards it, but is not
+//! counted there: a stranger cannot use up the minutes of a user.
 //!
 //! A call holds a [`Permit`]. Its counters fall when the permit is dropped, in whatever way the
 //! call ends. Minutes count when they begin, as providers charge them, so that a stored
@@ -22,6 +25,13 @@ const DAY: u64 = 24 * 60 * MINUTE;
 /// The number of open calls from which on those that have ended are swept.
 const SWEEP: usize = 64;
 
+/// The maximum number of sources of strangers that are counted apart on one day. The further ones
+/// have one account.
+const MAX_STRANGERS: usize = 1024;
+
+/// The account of the sources beyond [`MAX_STRANGERS`].
+const OTHER_STRANGERS: &str = "others";
+
 /// A party of calls that is counted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Account {
@@ -31,6 +41,10 @@ pub enum Account {
     Trunk(String),
     /// A class of destinations, by its name.
     Class(String),
+    /// All strangers, for their calls that users forward.
+    Strangers,
+    /// One of these strangers, by its source.
+    Stranger(String),
 }
 
 impl Account {
@@ -39,6 +53,8 @@ impl Account {
             Self::User(name) => ("user", name),
             Self::Trunk(name) => ("trunk", name),
             Self::Class(name) => ("class", name),
+            Self::Strangers => ("strangers", ""),
+            Self::Stranger(source) => ("stranger", source),
         }
     }
 
@@ -47,6 +63,8 @@ impl Account {
             "user" => Some(Self::User(name.to_owned())),
             "trunk" => Some(Self::Trunk(name.to_owned())),
             "class" => Some(Self::Class(name.to_owned())),
+            "strangers" => Some(Self::Strangers),
+            "stranger" => Some(Self::Stranger(name.to_owned())),
             _ => None,
         }
     }
@@ -54,8 +72,10 @@ impl Account {
 
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, name) = self.kind_and_name();
-        write!(f, "{kind} {name}")
+        match self.kind_and_name() {
+            (kind, "") => f.write_str(kind),
+            (kind, name) => write!(f, "{kind} {name}"),
+        }
     }
 }
 
@@ -66,13 +86,31 @@ pub struct Limit {
     pub calls: Option<u32>,
     /// The maximum number of minutes a day. `None`: no limit.
     pub minutes: Option<u32>,
+    /// The maximum duration of a call in seconds. `None`: no limit.
+    pub duration: Option<u32>,
 }
 
-/// The limits of all accounts: see [`Plan::limits`](crate::Plan::limits). The default has none.
-#[derive(Clone, Debug, Default)]
+/// The limits of all accounts: see [`Plan::limits`](crate::Plan::limits). The default has those of
+/// strangers only.
+#[derive(Clone, Debug)]
 pub struct UsageLimits {
     pub(crate) users: PatternTable<Limit>,
     pub(crate) others: BTreeMap<Account, Limit>,
+    /// All strangers.
+    pub(crate) strangers: Limit,
+    /// Each of them.
+    pub(crate) each_stranger: Limit,
+}
+
+impl Default for UsageLimits {
+    fn default() -> Self {
+        Self {
+            users: PatternTable::default(),
+            others: BTreeMap::new(),
+            strangers: Limit { calls: Some(2), minutes: Some(60), duration: None },
+            each_stranger: Limit { calls: Some(1), minutes: Some(15), duration: None },
+        }
+    }
 }
 
 impl UsageLimits {
@@ -80,6 +118,8 @@ impl UsageLimits {
         let own = match account {
             Account::User(user) => self.users.get(user).map(|(_, limit)| limit),
             Account::Trunk(_) | Account::Class(_) => self.others.get(account),
+            Account::Strangers => Some(&self.strangers),
+            Account::Stranger(_) => Some(&self.each_stranger),
         };
         own.copied().unwrap_or_default()
     }
@@ -138,6 +178,9 @@ pub struct Call<'a> {
     pub trunk: &'a str,
     /// The name of the class of its destination. `None`: an incoming call.
     pub class: Option<&'a str>,
+    /// The source of a stranger, if `user` forwards its call. The call counts for it, and for all
+    /// strangers, in place of `user`.
+    pub stranger: Option<&'a str>,
     /// True for a call to an emergency number, which no limit refuses.
     pub is_emergency: bool,
 }
@@ -149,6 +192,8 @@ struct Counter {
     minutes: AtomicU32,
     /// The maximum number of minutes a day; [`u32::MAX`]: no limit.
     most_minutes: AtomicU32,
+    /// The maximum duration of a call in seconds; [`u32::MAX`]: no limit.
+    longest: AtomicU32,
     /// True if the alarm of the day was given for calls, for minutes, and for most minutes.
     alarms: [AtomicBool; 3],
 }
@@ -159,8 +204,14 @@ impl Counter {
             calls: AtomicU32::new(0),
             minutes: AtomicU32::new(0),
             most_minutes: AtomicU32::new(limit.minutes.unwrap_or(u32::MAX)),
+            longest: AtomicU32::new(limit.duration.unwrap_or(u32::MAX)),
             alarms: [const { AtomicBool::new(false) }; 3],
         }
+    }
+
+    fn set(&self, limit: Limit) {
+        self.most_minutes.store(limit.minutes.unwrap_or(u32::MAX), Relaxed);
+        self.longest.store(limit.duration.unwrap_or(u32::MAX), Relaxed);
     }
 
     fn is_overdrawn(&self) -> bool {
@@ -239,6 +290,21 @@ impl Permit {
     }
 }
 
+impl Permit {
+    /// Returns true if the call has lasted for longer than an account of it allows: it is to be
+    /// ended. Never true for an emergency call.
+    #[must_use]
+    pub fn is_too_long(&self) -> bool {
+        let Seat { shared, counters, is_emergency, answered, .. } = &*self.0;
+        let lasted = shared.now.load(Relaxed).saturating_sub(answered.load(Relaxed));
+        let is_over = |counter: &Arc<Counter>| match counter.longest.load(Relaxed) {
+            u32::MAX => false,
+            longest => lasted >= u64::from(longest),
+        };
+        !is_emergency && counters.iter().any(is_over)
+    }
+}
+
 /// The use of an account, for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
@@ -290,8 +356,7 @@ impl Usage {
     pub fn set_limits(&mut self, limits: UsageLimits) {
         self.limits = limits;
         for (account, counter) in &self.counters {
-            let most = self.limits.of(account).minutes.unwrap_or(u32::MAX);
-            counter.most_minutes.store(most, Relaxed);
+            counter.set(self.limits.of(account));
         }
     }
 
@@ -343,9 +408,14 @@ impl Usage {
         let user = call.user.map(|user| Account::User(user.to_owned()));
         let class = call.class.map(|class| Account::Class(class.to_owned()));
         let trunk = Some(Account::Trunk(call.trunk.to_owned()));
-        let accounts: Vec<Account> = [user, trunk, class].into_iter().flatten().collect();
+        let stranger = call.stranger.map(|source| self.stranger(source));
+        let strangers = stranger.as_ref().map(|_| Account::Strangers);
+        let forwarder = user.as_ref().filter(|_| stranger.is_some()).cloned();
+        let user = user.filter(|_| stranger.is_none());
+        let accounts = [user, stranger, strangers, trunk, class].into_iter().flatten();
+        let accounts: Vec<Account> = accounts.collect();
         if !call.is_emergency {
-            for account in &accounts {
+            for account in forwarder.iter().chain(&accounts) {
                 self.check(account)?;
             }
         }
@@ -424,6 +494,23 @@ impl Usage {
             }
         }
         bad.map_or(Ok(()), Err)
+    }
+
+    /// The account of the stranger at `source`. Those without use are forgotten.
+    fn stranger(&mut self, source: &str) -> Account {
+        let account = Account::Stranger(source.to_owned());
+        if self.counters.contains_key(&account) {
+            return account;
+        }
+        let is_stranger = |account: &Account| matches!(account, Account::Stranger(_));
+        self.counters.retain(|account, counter| {
+            let is_used = counter.calls.load(Relaxed) > 0 || counter.minutes.load(Relaxed) > 0;
+            is_used || !is_stranger(account)
+        });
+        match self.counters.keys().filter(|account| is_stranger(account)).count() {
+            count if count < MAX_STRANGERS => account,
+            _ => Account::Stranger(OTHER_STRANGERS.to_owned()),
+        }
     }
 
     fn counter(&mut self, account: Account) -> Arc<Counter> {

@@ -14,6 +14,7 @@ const OFFSET: i32 = 7200;
 
 const USERS: [&str; 4] = ["alice@a.com", "bob@a.com", "carol@a.com", "fax@a.com"];
 const TRUNKS: [&str; 2] = ["isp", "backup"];
+const SOURCES: [&str; 3] = ["192.0.2.1", "192.0.2.2", "2001:db8::/64"];
 const CLASSES: [&str; 3] = ["national", "international", "premium"];
 
 /// A call in the records: its accounts, and the minutes that have begun, by the day.
@@ -37,6 +38,12 @@ enum Event {
     },
     Answer(usize),
     End(usize),
+    /// The call of a stranger, which a user forwards.
+    Forward {
+        user: usize,
+        source: usize,
+        class: usize,
+    },
     /// All calls end without a word, and the server starts again from its last snapshot.
     Crash,
     Reload,
@@ -49,6 +56,8 @@ fn events() -> impl Strategy<Value = Event> {
             |(user, trunk, class, is_emergency)| Event::Begin { user, trunk, class, is_emergency }
         ),
         2 => (0..2usize).prop_map(|trunk| Event::Incoming { trunk }),
+        2 => (0..4usize, 0..3usize, 0..3usize)
+            .prop_map(|(user, source, class)| Event::Forward { user, source, class }),
         6 => any::<usize>().prop_map(Event::Answer),
         5 => any::<usize>().prop_map(Event::End),
         1 => Just(Event::Crash),
@@ -61,7 +70,7 @@ fn events() -> impl Strategy<Value = Event> {
 fn limits(generous: bool) -> PlanConfig {
     let limit = |account, calls, minutes| {
         let minutes = if generous { minutes * 2 } else { minutes };
-        let limit = Limit { calls: Some(calls), minutes: Some(minutes) };
+        let limit = Limit { calls: Some(calls), minutes: Some(minutes), duration: None };
         LimitConfig { account, limit }
     };
     PlanConfig {
@@ -72,6 +81,8 @@ fn limits(generous: bool) -> PlanConfig {
             limit(Account::Trunk("isp".into()), 4, 500),
             limit(Account::Class("international".into()), 2, 60),
             limit(Account::Class("premium".into()), 1, 0),
+            limit(Account::Strangers, 2, 60),
+            limit(Account::Stranger(String::new()), 1, 15),
         ],
         ..PlanConfig::default()
     }
@@ -85,6 +96,7 @@ fn limit_of(account: &Account, generous: bool) -> Limit {
     match account {
         Account::User(user) if user.starts_with("fax@") => found(&Account::User("fax".into())),
         Account::User(_) => found(&Account::User("*".into())),
+        Account::Stranger(_) => found(&Account::Stranger(String::new())),
         _ => found(account),
     }
     .unwrap_or_default()
@@ -151,8 +163,15 @@ impl Office {
     }
 
     fn begin(&mut self, call: &Call<'_>) {
+        let user = call.user.map(|user| Account::User(user.into()));
+        let (forwarder, user) = match call.stranger {
+            Some(_) => (user, None),
+            None => (None, user),
+        };
         let accounts = [
-            call.user.map(|user| Account::User(user.into())),
+            user,
+            call.stranger.map(|source| Account::Stranger(source.into())),
+            call.stranger.map(|_| Account::Strangers),
             Some(Account::Trunk(call.trunk.into())),
             call.class.map(|class| Account::Class(class.into())),
         ];
@@ -164,7 +183,8 @@ impl Office {
             limit.calls.is_some_and(|most| calls >= most)
                 || limit.minutes.is_some_and(|most| minutes >= most)
         };
-        let full = accounts.iter().find(|account| is_full(account)).filter(|_| !call.is_emergency);
+        let asked = || forwarder.iter().chain(&accounts);
+        let full = asked().find(|account| is_full(account)).filter(|_| !call.is_emergency);
         match (self.usage.begin(self.now, call), full) {
             (Ok(permit), None) => self.records.push(Record {
                 accounts,
@@ -218,12 +238,21 @@ impl Office {
                 user: Some(USERS[user]),
                 trunk: TRUNKS[trunk],
                 class: Some(CLASSES[class]),
+                stranger: None,
                 is_emergency,
+            }),
+            Event::Forward { user, source, class } => self.begin(&Call {
+                user: Some(USERS[user]),
+                trunk: TRUNKS[0],
+                class: Some(CLASSES[class]),
+                stranger: Some(SOURCES[source]),
+                is_emergency: false,
             }),
             Event::Incoming { trunk } => self.begin(&Call {
                 user: None,
                 trunk: TRUNKS[trunk],
                 class: None,
+                stranger: None,
                 is_emergency: false,
             }),
             Event::Answer(index) => {
@@ -312,6 +341,7 @@ fn alarms_are_given_once_for_a_limit_and_a_day() {
         user: Some("fax@a.com"),
         trunk: "isp",
         class: Some("national"),
+        stranger: None,
         is_emergency: false,
     };
     let permit = usage.begin(START, &call).unwrap();
@@ -336,4 +366,111 @@ fn alarms_are_given_once_for_a_limit_and_a_day() {
     drop(permit);
     assert!(usage.begin(START + 1200, &call).is_err(), "no minutes are left today");
     assert!(usage.begin(START + DAY, &call).is_ok());
+}
+
+#[test]
+fn strangers_use_up_their_own_minutes_and_not_those_of_the_user_that_forwards() {
+    let mut usage = Usage::new(Default::default(), OFFSET, START);
+    let call = |stranger| Call {
+        user: Some("bob@a.com"),
+        trunk: "isp",
+        class: Some("national"),
+        stranger,
+        is_emergency: false,
+    };
+    let first = usage.begin(START, &call(Some("192.0.2.1"))).unwrap();
+    let said = |refused: Result<Permit, _>| refused.map(drop).unwrap_err();
+    assert_eq!(
+        said(usage.begin(START, &call(Some("192.0.2.1")))).to_string(),
+        "the limit is reached: stranger 192.0.2.1: 1 of at most 1 calls at once"
+    );
+    let second = usage.begin(START, &call(Some("192.0.2.2"))).unwrap();
+    assert_eq!(
+        said(usage.begin(START, &call(Some("192.0.2.3")))).to_string(),
+        "the limit is reached: strangers: 2 of at most 2 calls at once"
+    );
+    for permit in [&first, &second] {
+        permit.answered(START);
+    }
+    usage.tick(START + 15 * 60);
+    assert!(first.is_overdrawn() && second.is_overdrawn());
+    drop((first, second));
+    let own = usage.begin(START + 15 * 60, &call(None)).unwrap();
+    let user = usage.uses().find(|it| it.account == Account::User("bob@a.com".into())).unwrap();
+    assert_eq!((user.calls, user.minutes), (1, 0));
+    drop(own);
+    let text = usage.snapshot().unwrap();
+    let mut after = Usage::new(Default::default(), OFFSET, START);
+    after.restore(&text).unwrap();
+    assert!(after.begin(START + 16 * 60, &call(Some("192.0.2.1"))).is_err(), "after a crash");
+}
+
+#[test]
+fn sources_of_strangers_are_counted_apart_up_to_a_number() {
+    let limits = ["all", "each"].map(|kind| LimitConfig {
+        account: match kind {
+            "all" => Account::Strangers,
+            _ => Account::Stranger(String::new()),
+        },
+        limit: Limit::default(),
+    });
+    let config = PlanConfig { limits: limits.to_vec(), ..PlanConfig::default() };
+    let plan = Plan::new(&config).unwrap();
+    let mut usage = Usage::new(plan.limits().clone(), OFFSET, START);
+    for number in 0..3000 {
+        let source = number.to_string();
+        let call = Call {
+            user: Some("bob@a.com"),
+            trunk: "isp",
+            class: None,
+            stranger: Some(&source),
+            is_emergency: false,
+        };
+        let permit = usage.begin(START, &call).unwrap();
+        if number >= 1000 {
+            permit.answered(START);
+        }
+    }
+    let is_stranger =
+        |it: &&barebell_numbers::usage::Use| matches!(it.account, Account::Stranger(_));
+    let uses: Vec<_> = usage.uses().collect();
+    assert_eq!(uses.iter().filter(is_stranger).count(), 1025);
+    let others = uses.iter().find(|it| it.account == Account::Stranger("others".into())).unwrap();
+    assert_eq!(others.minutes, 976);
+}
+
+#[test]
+fn a_call_has_a_maximum_duration_by_the_shortest_of_its_accounts() {
+    let longest = |account, seconds| LimitConfig {
+        account,
+        limit: Limit { duration: Some(seconds), ..Limit::default() },
+    };
+    let config = PlanConfig {
+        trunks: TRUNKS.map(str::to_owned).to_vec(),
+        limits: vec![
+            longest(Account::Trunk("isp".into()), 300),
+            longest(Account::Class("international".into()), 100),
+        ],
+        ..PlanConfig::default()
+    };
+    let mut usage = Usage::new(Plan::new(&config).unwrap().limits().clone(), OFFSET, START);
+    let mut begin = |class, is_emergency| {
+        let (user, trunk) = (Some("bob@a.com"), "isp");
+        let call = Call { user, trunk, class: Some(class), stranger: None, is_emergency };
+        usage.begin(START, &call).unwrap()
+    };
+    let calls = [
+        begin("national", false),
+        begin("international", false),
+        begin("international", true),
+        begin("international", false),
+    ];
+    calls[..3].iter().for_each(|call| call.answered(START));
+    let mut over = |seconds| {
+        usage.tick(START + seconds);
+        calls.each_ref().map(Permit::is_too_long)
+    };
+    assert_eq!(over(99), [false; 4]);
+    assert_eq!(over(100), [false, true, false, false], "the last one is not answered");
+    assert_eq!(over(300), [true, true, false, false]);
 }

@@ -47,7 +47,7 @@ pub use crate::core::ticket::Ticket;
 pub use crate::core::timings::{Step, Timing};
 pub use crate::core::trunks::{TrunkId, TrunkTarget, Trunks};
 pub use crate::core::watching::{
-    CallChange, CallerPlace, RingingCall, Watch, WatchedCalls, WatchedParty, Watching,
+    CallChange, CallerPlace, LedCall, RingingCall, Watch, WatchedCalls, WatchedParty, Watching,
 };
 pub use crate::core::{config, counters, journal_record, overload};
 #[cfg(feature = "metrics")]

@@ -74,6 +74,9 @@ fn answer_rows<S: Sink>(
         Request::Trunks => {
             result = desk.trunks().into_iter().try_for_each(|trunk| sink.row(trunk));
         }
+        Request::Limits => {
+            result = desk.limits().into_iter().try_for_each(|used| sink.row(used));
+        }
         Request::History { user, since, until, failed, limit } => {
             let filter = CallFilter {
                 user: user.clone(),

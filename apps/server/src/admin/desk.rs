@@ -1,5 +1,6 @@
 //! The interface of the administration to a server.
 
+use super::limited_use::LimitedUse;
 use super::trunk::Trunk;
 use super::{Call, CallEnded, Condition, Drained, Registration};
 use crate::trace::Tracer;
@@ -77,6 +78,8 @@ pub(crate) trait Desk: Send + Sync {
     /// The calls that stand and are relayed or pass the B2BUA, the oldest first.
     fn calls(&self) -> Vec<Call>;
 
+    /// The use of trunks within its limits.
+    fn limits(&self) -> Vec<LimitedUse>;
     /// The trunks, in the order of the configuration.
     fn trunks(&self) -> Vec<Trunk>;
 

@@ -8,6 +8,7 @@ pub(crate) mod ask;
 pub(crate) mod client;
 mod commands;
 pub(crate) mod desk;
+pub(crate) mod limited_use;
 pub(crate) mod server;
 pub(crate) mod sink;
 pub(crate) mod stopped;
@@ -43,6 +44,9 @@ pub(crate) enum Request {
     Calls,
     /// A row for each trunk, a [`Trunk`](trunk::Trunk).
     Trunks,
+    /// A row for each user, trunk and class with calls through trunks at present or today, a
+    /// [`LimitedUse`](limited_use::LimitedUse).
+    Limits,
     /// A row for each record of a call that has ended, the latest first, a [`CallRecord`].
     History {
         /// Restricts the answer to calls of this user: `user@domain`, or `user` in any domain.

@@ -2,6 +2,7 @@
 
 use super::ask::Ask;
 use super::desk::{Desk, accounts_of};
+use super::limited_use::LimitedUse;
 use super::sink::{Row, Sink};
 use super::trunk::Trunk;
 use super::{Call, CallEnded, Condition, Drained, Registration, Request, StoppedStatus, commands};
@@ -90,6 +91,10 @@ impl Desk for Stopped {
     }
 
     fn calls(&self) -> Vec<Call> {
+        Vec::new()
+    }
+
+    fn limits(&self) -> Vec<LimitedUse> {
         Vec::new()
     }
 

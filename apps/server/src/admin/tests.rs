@@ -1,6 +1,7 @@
 use super::ask::Ask;
 use super::client::Client;
 use super::desk::{Desk, accounts_of};
+use super::limited_use::LimitedUse;
 use super::server::Server;
 use super::stopped::Stopped;
 use super::trunk::Trunk;
@@ -85,6 +86,10 @@ impl Desk for Fake {
     }
 
     fn calls(&self) -> Vec<Call> {
+        Vec::new()
+    }
+
+    fn limits(&self) -> Vec<LimitedUse> {
         Vec::new()
     }
 

@@ -50,6 +50,9 @@ pub(crate) enum Command {
     Calls(CallsFlags),
     /// Show the trunks: the state and the last reason of each server and account
     Trunks(ScreenFlags),
+    /// Show the calls and minutes of today through trunks, of each user, trunk and class, and their
+    /// limits
+    Limits(ScreenFlags),
     /// Show the numbers of voice messages of a user, or set them: the lamp of the user's phones
     Messages(MessagesFlags),
     /// Trace the SIP messages of calls: mark calls in advance, show a traced one as a ladder

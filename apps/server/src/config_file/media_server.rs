@@ -8,13 +8,14 @@ use sip_server::MediaService;
 use sip_server::config::{Mode, State};
 
 /// The keys with the names of services.
-const NAMES: [(&str, MediaService); 6] = [
+const NAMES: [(&str, MediaService); 7] = [
     ("echo", MediaService::Echo),
     ("music", MediaService::Music),
     ("voicemail", MediaService::Retrieval),
     ("message", MediaService::Deposit),
     ("conference", MediaService::Conference),
     ("announcement", MediaService::Announcement),
+    ("park", MediaService::Park),
 ];
 
 /// The longest message.
@@ -34,8 +35,10 @@ pub(super) fn read(section: &mut Section<'_, '_>, all: &mut Settings) {
     section.read("open_conferences", &mut services.open_conferences, flag);
     section.read("max_calls", &mut settings.calls, at_least(1));
     section.read("max_calls_per_source", &mut settings.calls_of_source, at_least(1));
+    section.read("max_calls_per_mailbox", &mut settings.calls_of_mailbox, at_least(1));
     section.read("max_members", &mut settings.members, at_least(2));
     section.read("call_length", &mut settings.call_length, some_duration);
+    section.read("park_time", &mut settings.park_time, some_duration);
     section.read("message_length", &mut settings.message_length, some_duration);
     section.read("message_silence", &mut settings.message_silence, some_duration);
     section.read("mailbox_size", &mut settings.mailbox_size, memory);

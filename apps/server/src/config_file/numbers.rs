@@ -1,7 +1,7 @@
 //! The section `[numbers]` of the configuration: the numbering plan.
 
 use super::reader::{BadValue, Section};
-use super::values::{any_array_of, at_least, text, unknown, whole, word};
+use super::values::{any_array_of, at_least, some_duration, text, unknown, whole, word};
 use numbers::usage::{Account, Limit};
 use numbers::{
     DidConfig, Digits, IdentityConfig, LimitConfig, LocalForm, NamedPrefixes, Part, Place, Plan,
@@ -204,22 +204,28 @@ fn read_target(section: &mut Section<'_, '_>) -> Option<TargetConfig> {
 fn read_limits(section: &mut Section<'_, '_>, plan: &mut PlanConfig, places: &mut Places) {
     let mut limits = Vec::new();
     section.tables("limits", "[numbers.limits]", |section| {
-        let (mut users, mut trunk, mut class) = (None, None, None);
+        let (mut users, mut trunk, mut class, mut strangers) = (None, None, None, None);
         section.read_some("users", &mut users, text);
         section.read_some("trunk", &mut trunk, text);
         section.read_some("class", &mut class, text);
+        section.read_some("strangers", &mut strangers, strangers_of);
         let mut limit = Limit::default();
         section.read_some("calls", &mut limit.calls, whole());
         section.read_some("minutes", &mut limit.minutes, whole());
+        section.read_some("duration", &mut limit.duration, |value| {
+            Ok(u32::try_from(some_duration(value)?.as_secs()).unwrap_or(u32::MAX))
+        });
         let accounts = [
             ("users", users.map(Account::User)),
             ("trunk", trunk.map(Account::Trunk)),
             ("class", class.map(Account::Class)),
+            ("strangers", strangers),
         ];
         let mut accounts = accounts.into_iter().filter_map(|(key, it)| Some((key, it?)));
         let (first, second) = (accounts.next(), accounts.next());
         section.check(second.is_none() && first.is_some(), &["calls", "minutes", "users"], || {
-            "a limit is for users, a trunk or a class; expected one of the three".to_owned()
+            "a limit is for users, a trunk, a class or strangers; expected one of the four"
+                .to_owned()
         });
         if let Some((key, account)) = first {
             places.note(section, key, Place::Limit(limits.len()));
@@ -245,6 +251,15 @@ fn digits(value: &DeValue<'_>) -> Result<(usize, usize), String> {
     min.parse().ok().zip(max.parse().ok()).ok_or_else(|| {
         format!("\"{range}\" is no number of digits; expected one such as 7 or \"5-8\"")
     })
+}
+
+/// Parses the strangers that a limit is for.
+fn strangers_of(value: &DeValue<'_>) -> Result<Account, String> {
+    word(|word| match word {
+        "all" => Ok(Account::Strangers),
+        "each" => Ok(Account::Stranger(String::new())),
+        other => Err(unknown(other, "all, each")),
+    })(value)
 }
 
 /// Parses the name of a class. It is shown in logs, and stored in lines.

@@ -2,7 +2,7 @@
 //! pickup of calls.
 
 use super::reader::Section;
-use super::values::{self, word};
+use super::values::{self, at_least, word};
 use crate::settings::Settings;
 use sip_server::Watch;
 use sip_server::config::{Mode, State};
@@ -46,6 +46,10 @@ pub(super) fn read(section: &mut Section<'_, '_>, settings: &mut Settings) {
     let mut messages = Told::Subscribed;
     section.read("messages", &mut messages, word(told));
     settings.tells_all_phones = messages == Told::All;
+    let limits = &mut settings.notifier;
+    section.read("max_subscriptions", &mut limits.subscriptions, at_least(1));
+    section.read("max_subscriptions_per_user", &mut limits.subscriptions_of_user, at_least(1));
+    section.read("max_subscriptions_per_source", &mut limits.subscriptions_of_source, at_least(1));
     let engine = &mut settings.engine;
     engine.watching.messages = messages != Told::Off;
     section.read("watch", &mut engine.watching.calls, word(watch));

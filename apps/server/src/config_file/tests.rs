@@ -561,7 +561,8 @@ fn mistakes_of_a_numbering_plan_have_their_places() {
     one("rights = [{ users = \"a b\", classes = [] }]", "8:21: `a b` is no pattern of users");
     one("identities = [{ users = \"*\", number = \"7\" }]", "8:39: `7` is no E.164 number");
     one("limits = [{ trunk = \"c\", calls = 1 }]", "8:21: limit: trunk `c` is unknown");
-    one("limits = [{ calls = 1 }]", "8:21: a limit is for users, a trunk or a class");
+    one("limits = [{ calls = 1 }]", "8:21: a limit is for users, a trunk, a class or");
+    one("limits = [{ strangers = \"some\" }]", "8:25: strangers: `some` is unknown; expected one");
     one("rules = [{ prefix = \"2\" }]", "8:21: a rule has trunks or to; expected one of the two");
     one("rules = [{ to = \"refuse\" }]", "8:17: a rule has no numbers; expected number");
     one("rules = [{ prefix = \"2\", to = \"user\" }]", "8:31: to: `user` is unknown; expected one");

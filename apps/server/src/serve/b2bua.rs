@@ -7,7 +7,7 @@ use crate::b2bua::B2buaSettings;
 use crate::log;
 use crate::trace::Tracer;
 use b2bua::{B2bua, CallReport, Counters, Event, InfoDigit, RequestId, Transmit, Trunk};
-use numbers::usage::UsageLimits;
+use numbers::usage::{UsageLimits, Use};
 use parking_lot::Mutex;
 use sip::{Endpoint, HeaderName, Instant, Message};
 use sip_server::{JoinedCalls, Output};
@@ -203,6 +203,11 @@ impl SharedB2bua {
     /// Changes the limits of the use of trunks. Use and calls remain.
     pub(super) fn limit_use(&self, limits: UsageLimits) {
         self.b2bua.lock().set_use_limits(limits);
+    }
+
+    /// The use of trunks within its limits.
+    pub(super) fn uses(&self) -> Vec<Use> {
+        self.b2bua.lock().uses().collect()
     }
 
     /// Adds the stored `minutes` of the day. Damaged lines are logged.

@@ -14,8 +14,15 @@ pub(super) fn domain_of(config: &Config) -> &str {
     config.domains.first().map_or("", |domain| domain.name.as_str())
 }
 
+/// The configuration of the notifier.
+pub(super) fn notifier_config(settings: &Settings, listens: &[Listen]) -> notifier::Config {
+    let mut config = settings.notifier.clone();
+    config.unsolicited = unsolicited_flow(settings, listens);
+    config
+}
+
 /// The internal flow of message counts to phones without a subscription, if they get them.
-pub(super) fn unsolicited_flow(settings: &Settings, listens: &[Listen]) -> Option<Flow> {
+fn unsolicited_flow(settings: &Settings, listens: &[Listen]) -> Option<Flow> {
     internal_flow(listens, Endpoint::Notifier).filter(|_| settings.tells_all_phones)
 }
 

@@ -3,6 +3,7 @@
 use super::hub::Hub;
 use super::local::{CarryOut, Engine, Local};
 use crate::admin::desk::{Desk, accounts_of};
+use crate::admin::limited_use::LimitedUse;
 use crate::admin::trunk::Trunk;
 use crate::admin::{CallEnded, Condition, Drained, Registration, Status, StepTiming};
 use crate::b2bua::B2buaSettings;
@@ -97,9 +98,10 @@ impl Running {
         self.hub.media_server.iter().for_each(|server| server.configure(settings));
     }
 
-    /// Changes the internal flow of message counts to phones without a subscription.
-    pub(crate) fn tell_phones(&self, flow: Option<Flow>) {
-        self.hub.notifier.set_unsolicited(flow);
+    /// Changes the limits of subscriptions, and the internal flow of message counts to phones
+    /// without one.
+    pub(crate) fn configure_notifier(&self, config: notifier::Config) {
+        self.hub.notifier.configure(config);
     }
 
     /// The number of users in domains that are not served, by domain.
@@ -369,6 +371,10 @@ impl Desk for Running {
                 Path::B2bua(call) => Call::of_b2bua(id, &call, now),
             })
             .collect()
+    }
+
+    fn limits(&self) -> Vec<LimitedUse> {
+        self.hub.b2bua.uses().into_iter().map(LimitedUse::from).collect()
     }
 
     fn trunks(&self) -> Vec<Trunk> {

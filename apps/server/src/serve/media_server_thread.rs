@@ -272,8 +272,8 @@ impl Turns {
 
     fn carry_out(&mut self, event: Event) {
         match event {
-            Event::Open { call, local, remote, deposit } => {
-                let opening = self.open(call, [local, remote], deposit);
+            Event::Open { call, local, remote, deposit, is_proved } => {
+                let opening = self.open(call, [local, remote], deposit, is_proved);
                 self.server.open(self.hub.clock.now(), call, opening);
             }
             Event::Ask { call, mailbox, ask } => {
@@ -294,13 +294,15 @@ impl Turns {
         call: CallId,
         [local, origin]: [IpAddr; 2],
         deposit: Option<String>,
+        is_proved: bool,
     ) -> Opening {
         if let Some(mailbox) = &deposit
-            && !self.index.reserve(mailbox)
+            && !self.index.reserve(mailbox, is_proved)
         {
             log::warn("voicemail", || {
                 format!(
-                    "a call to mailbox {mailbox} is refused: the mailbox or the space of all is full"
+                    "a call to mailbox {mailbox} is refused: the share of its caller in the \
+                     mailbox or in the space of all is full"
                 )
             });
             return Opening::MailboxFull;

@@ -7,8 +7,10 @@ use notifier::{
     Transmit,
 };
 use parking_lot::Mutex;
-use sip::{Endpoint, Flow, Instant};
-use sip_server::{CallChange, CallerPlace, Event, RingingCall, WatchedCalls, WatchedParty};
+use sip::{Endpoint, Instant};
+use sip_server::{
+    CallChange, CallerPlace, Event, LedCall, RingingCall, WatchedCalls, WatchedParty,
+};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The subscriptions, and the calls of users.
@@ -29,9 +31,10 @@ impl State {
     fn change(&mut self, now: Instant, change: CallChange) {
         let calls = &mut self.calls;
         match change {
-            CallChange::Begun { transaction, call_id, caller_tag, parties, caller } => {
-                let CallerPlace { uri, routes, flow } = caller;
-                let caller = notifier::CallerPlace { uri: uri.into(), routes: routes.into(), flow };
+            CallChange::Begun { transaction, call_id, caller_tag, parties, caller, may_be_led } => {
+                let CallerPlace { uri, routes, flow, takes_replaces } = caller;
+                let (uri, routes) = (uri.into(), routes.into());
+                let caller = notifier::CallerPlace { uri, routes, flow, takes_replaces };
                 calls.begin(
                     now,
                     CallStart {
@@ -40,8 +43,18 @@ impl State {
                         caller_tag: caller_tag.into(),
                         parties: parties.map(party),
                         caller: Some(caller),
+                        may_be_led,
                     },
                 );
+            }
+            CallChange::Led { call, users } => {
+                let call = match &call {
+                    LedCall::Transaction(transaction) => {
+                        notifier::LedCall::Transaction(*transaction)
+                    }
+                    LedCall::CallId(call_id) => notifier::LedCall::CallId(call_id),
+                };
+                calls.lead(call, users);
             }
             CallChange::Response { transaction, status, callee_tag, interval } => {
                 calls.respond(now, transaction, status, &callee_tag, interval);
@@ -75,11 +88,9 @@ fn party(WatchedParty { user, identity }: WatchedParty) -> Party {
 }
 
 impl SharedNotifier {
-    /// A notifier without subscriptions. `unsolicited` is the internal flow of message counts to
-    /// phones without a subscription.
-    pub(super) fn new(secret: &[u8; 32], unsolicited: Option<Flow>) -> Self {
-        let mut notifier = Notifier::new(Config::default(), secret);
-        notifier.set_unsolicited(unsolicited);
+    /// A notifier with the limits of `config`, without subscriptions.
+    pub(super) fn new(config: Config, secret: &[u8; 32]) -> Self {
+        let notifier = Notifier::new(config, secret);
         let calls = CallTable::new(TableLimits::default());
         Self { state: Mutex::new(State { notifier, calls }), next_timer: AtomicU64::new(u64::MAX) }
     }
@@ -154,9 +165,9 @@ impl SharedNotifier {
         });
     }
 
-    /// Changes the internal flow of message counts to phones without a subscription.
-    pub(super) fn set_unsolicited(&self, flow: Option<Flow>) {
-        self.state.lock().notifier.set_unsolicited(flow);
+    /// Changes the configuration.
+    pub(super) fn configure(&self, config: Config) {
+        self.state.lock().notifier.configure(config);
     }
 
     /// Ends all subscriptions. Returns true if there were some.
@@ -208,10 +219,11 @@ impl SharedNotifier {
 impl WatchedCalls for SharedNotifier {
     fn ringing(&self, user: &[u8]) -> Option<RingingCall> {
         let state = self.state.lock();
-        let notifier::Pickup { caller, replaces } =
+        let notifier::Pickup { caller, replaces, transaction } =
             state.calls.ringing(std::str::from_utf8(user).ok()?)?;
-        let notifier::CallerPlace { uri, routes, flow } = caller;
-        let caller = CallerPlace { uri: uri.into(), routes: routes.into(), flow };
-        Some(RingingCall { caller, replaces })
+        let notifier::CallerPlace { uri, routes, flow, takes_replaces } = caller;
+        let (uri, routes) = (uri.into(), routes.into());
+        let caller = CallerPlace { uri, routes, flow, takes_replaces };
+        Some(RingingCall { caller, replaces, transaction })
     }
 }

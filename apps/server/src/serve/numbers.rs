@@ -102,6 +102,7 @@ impl Numbers for SharedPlan {
             is_emergency: class == numbers::ClassId::EMERGENCY,
             payer: payer.clone(),
             class: Some(plan.class_name(class).to_owned()),
+            stranger: None,
         };
         match plan.route(&query).outcome {
             Outcome::Name => Dialed::Name,

@@ -1,7 +1,7 @@
 //! The shared state of the server at its start.
 
 use super::b2bua::SharedB2bua;
-use super::configured::unsolicited_flow;
+use super::configured::notifier_config;
 use super::connections::{Bounds, Connections, CurrentTls};
 use super::http::HttpCounters;
 use super::hub::{Hub, Lookup, MAX_LOOKUPS};
@@ -115,7 +115,7 @@ pub(super) fn open(
         || SharedMediaServer::open(&settings.media_server, product, data, settings.sync);
     let media_server = settings.media_server.enabled.then(open_media_server).transpose()?;
     let (media_server, prepared) = media_server.unzip();
-    let notifier = Arc::new(SharedNotifier::new(&secret, unsolicited_flow(settings, &listens)));
+    let notifier = Arc::new(SharedNotifier::new(notifier_config(settings, &listens), &secret));
     engine.set_watched_calls(Arc::<SharedNotifier>::clone(&notifier));
     let hub = Hub {
         engine,

@@ -1,6 +1,6 @@
 //! The configuration that is read again while the server runs (SIGHUP).
 
-use super::configured::{domain_of, engine_config, unsolicited_flow};
+use super::configured::{domain_of, engine_config, notifier_config};
 use super::desk::Running;
 use super::renewal::Renewal;
 use super::welcome;
@@ -71,7 +71,7 @@ pub(super) fn reload(
     desk.configure(config.clone());
     desk.limit_b2bua(settings.b2bua);
     desk.configure_media_server(&settings.media_server);
-    desk.tell_phones(unsolicited_flow(&settings, listens));
+    desk.configure_notifier(notifier_config(&settings, listens));
     welcome::warn_of_users(&config.domains, &desk.unserved());
     log::info("reload", || "the configuration was read again".to_owned());
     let waiting = started.keys_for_restart(&settings);

@@ -37,6 +37,7 @@ impl Numbers for Office {
             is_emergency,
             payer: Some("p0@a.com".into()),
             class: Some("national".into()),
+            stranger: None,
         };
         let all = |number: &[u8], is_emergency| {
             Dialed::Trunks((0..self.trunks).map(|it| attempt(it, number, is_emergency)).collect())

@@ -18,14 +18,16 @@ pub enum MediaService {
     Deposit,
     /// The messages of the caller are played. For users.
     Retrieval,
+    /// A call waits in a slot, or joins the one that waits there. For users.
+    Park,
 }
 
 impl MediaService {
-    /// True if the name of the service has a rest, which names the announcement, the room or the
-    /// user.
+    /// True if the name of the service has a rest, which names the announcement, the room, the user
+    /// or, by one digit, the slot.
     #[must_use]
     pub const fn has_rest(self) -> bool {
-        matches!(self, Self::Announcement | Self::Conference | Self::Deposit)
+        matches!(self, Self::Announcement | Self::Conference | Self::Deposit | Self::Park)
     }
 }
 
@@ -57,7 +59,15 @@ impl MediaServices {
         let with_rest = self.names.iter().filter(|(_, service)| service.has_rest());
         with_rest
             .filter_map(|(name, service)| Some((*service, user.strip_prefix(name.as_bytes())?)))
-            .find(|(_, rest)| (1..=Self::LONGEST).contains(&rest.len()))
+            .find(|(service, rest)| match service {
+                MediaService::Park => matches!(rest, [b'0'..=b'9']),
+                _ => (1..=Self::LONGEST).contains(&rest.len()),
+            })
+    }
+
+    /// True if there is a media server.
+    pub(crate) const fn has_names(&self) -> bool {
+        !self.names.is_empty()
     }
 
     /// True if the user `name` has a mailbox.
@@ -82,6 +92,7 @@ mod tests {
                 ("voicemail", MediaService::Retrieval),
                 ("voicemail-", MediaService::Deposit),
                 ("room-", MediaService::Conference),
+                ("70", MediaService::Park),
             ]
             .map(|(name, service)| (name.into(), service))
             .into(),
@@ -91,8 +102,11 @@ mod tests {
         assert_eq!(services.find(b"voicemail"), Some((MediaService::Retrieval, &b""[..])));
         assert_eq!(services.find(b"voicemail-bob"), Some((MediaService::Deposit, &b"bob"[..])));
         assert_eq!(services.find(b"room-1"), Some((MediaService::Conference, &b"1"[..])));
+        assert_eq!(services.find(b"701"), Some((MediaService::Park, &b"1"[..])));
         let long = [&b"room-"[..], &[b'a'; 65]].concat();
-        for other in [&b"voicemails"[..], b"voicemail-", b"room-", b"Room-1", b"", &long] {
+        for other in
+            [&b"voicemails"[..], b"voicemail-", b"room-", b"Room-1", b"70", b"7012", b"", &long]
+        {
             assert_eq!(services.find(other), None, "{}", other.escape_ascii());
         }
         let has = |name: &str| services.has_mailbox(name.as_bytes());

@@ -54,6 +54,9 @@ pub struct TrunkAttempt {
     pub payer: Option<String>,
     /// The name of the class of the number, for the limits of use.
     pub class: Option<String>,
+    /// The source of a stranger, if the payer forwards its call: the call counts for the limits of
+    /// strangers in place of those of the payer.
+    pub stranger: Option<String>,
 }
 
 /// The numbers of the owner. The methods must not call the server.

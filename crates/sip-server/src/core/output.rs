@@ -236,6 +236,21 @@ pub struct Output {
     /// The requests in progress with an ended stage of call services. The worker leads them on
     /// before it returns.
     pub(crate) ended_stages: Vec<Handle>,
+    /// The ringing calls that are picked up. The worker leads them away before it returns.
+    #[cfg(feature = "office")]
+    pub(crate) meetings: Vec<Meeting>,
+}
+
+/// A ringing call that meets the call that picks it up at the owner's media server.
+#[cfg(feature = "office")]
+#[derive(Debug)]
+pub(crate) struct Meeting {
+    /// The ringing call.
+    pub(crate) transaction: Handle,
+    /// The name of the place where the calls meet.
+    pub(crate) name: alloc::string::String,
+    /// The user that picks it up, `user@domain`.
+    pub(crate) user: Box<str>,
 }
 
 impl Output {

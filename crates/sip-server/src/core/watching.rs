@@ -58,6 +58,15 @@ pub enum CallChange {
         parties: [WatchedParty; 2],
         /// The place of the caller.
         caller: CallerPlace,
+        /// True if it may be led to users although neither party is one.
+        may_be_led: bool,
+    },
+    /// The call is led to other users: their phones ring.
+    Led {
+        /// The call.
+        call: LedCall,
+        /// The users, `user@domain`.
+        users: Vec<Box<str>>,
     },
     /// The caller gets a response.
     Response {
@@ -88,6 +97,15 @@ pub enum CallChange {
     },
 }
 
+/// The call that is led to other users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LedCall {
+    /// That of the transaction with this number.
+    Transaction(u128),
+    /// The unanswered one with this Call-ID, which the owner's B2BUA continues.
+    CallId(Box<[u8]>),
+}
+
 /// The place where a caller is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallerPlace {
@@ -97,6 +115,8 @@ pub struct CallerPlace {
     pub routes: Box<[u8]>,
     /// The flow of the INVITE.
     pub flow: Flow,
+    /// True if the caller takes an INVITE with Replaces (RFC 3891).
+    pub takes_replaces: bool,
 }
 
 /// A call that rings, as a third party takes it over (RFC 3891).
@@ -106,6 +126,8 @@ pub struct RingingCall {
     pub caller: CallerPlace,
     /// The value of Replaces.
     pub replaces: Vec<u8>,
+    /// The number of the transaction of the INVITE.
+    pub transaction: u128,
 }
 
 /// The calls of users, as the owner has them from [`CallChange`]s. The methods must not call the

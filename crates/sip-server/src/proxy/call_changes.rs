@@ -7,8 +7,12 @@ use crate::core::incoming::Incoming;
 use crate::core::output::Event;
 use crate::core::settings::Settings;
 use crate::core::ticket::Handle;
+#[cfg(feature = "office")]
+use crate::core::watching::LedCall;
 use crate::core::watching::{CallChange, Watch};
 use alloc::boxed::Box;
+#[cfg(feature = "office")]
+use alloc::vec::Vec;
 use sip::header::session_expires;
 use sip::{Duration, HeaderName, Message, Method};
 
@@ -72,6 +76,25 @@ pub(super) fn note_request(incoming: &Incoming<'_, '_>, env: &mut Env<'_>) {
 fn interval_of(message: &Message<'_>) -> Option<Duration> {
     let value = message.value(HeaderName::SessionExpires)?;
     Some(session_expires(value).ok()?.interval)
+}
+
+/// Tells the owner that the call with the transaction `handle` is led to `users`, or the one with
+/// this Call-ID of its caller, which the B2BUA continues.
+#[cfg(feature = "office")]
+pub(super) fn lead(handle: Handle, caller: Option<&[u8]>, users: Vec<Box<str>>, env: &mut Env<'_>) {
+    if sees_calls(env.settings) {
+        let call = match caller {
+            Some(call_id) => LedCall::CallId(call_id.into()),
+            None => LedCall::Transaction(number_of(handle)),
+        };
+        env.out.events.push(Event::Call(Box::new(CallChange::Led { call, users })));
+    }
+}
+
+/// The transaction with this number.
+#[cfg(feature = "office")]
+pub(super) const fn handle_of(number: u128) -> Handle {
+    Handle { shard: number as u8, slot: (number >> 8) as u32, id: (number >> 40) as u64 }
 }
 
 /// A number for the transaction `handle` that no other one has.

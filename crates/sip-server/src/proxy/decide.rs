@@ -39,7 +39,7 @@ use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::message::RequestHead;
 use sip::uri::is_sips;
-use sip::{Duration, HeaderName, Message, Method, Status};
+use sip::{Duration, HeaderName, Message, Method, Status, Uri};
 use smallvec::SmallVec;
 
 /// The Max-Breadth of a request without one (RFC 5393 section 5.3.3), and the maximum of any
@@ -240,7 +240,9 @@ fn find_route<R: RawMutex>(
         let sender = authorization.identity(env);
         joining::divert(incoming, (found, uri), sender, &mut targets, env);
     }
-    let beginning = watching::beginning(shared, incoming, &found.uri, &authorization, env);
+    let named_uri = named.as_deref().and_then(|named| Uri::parse(named).ok());
+    let called = named_uri.as_ref().unwrap_or(&found.uri);
+    let beginning = watching::beginning(shared, incoming, called, &authorization, env);
     Ok(RequestRoute {
         authorization,
         targets,
@@ -330,7 +332,7 @@ fn find_targets<R: RawMutex>(
                 if let Some(found) = gruu_targets(shared, found, targets, env) {
                     return found.map(|user| (user, None));
                 }
-                match services::begin(shared, incoming, found, &user, is_joined, targets, env) {
+                match services::begin(&call, found, &user, is_joined, targets, env) {
                     Some(stages) => stages.map(|stages| (user, stages)),
                     None => targets_of(shared, &user, None, targets, env).map(|()| (user, None)),
                 }

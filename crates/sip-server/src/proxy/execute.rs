@@ -133,6 +133,8 @@ fn plan(
         arrived_on: *flow,
         upstream: reply_flow(message, flow),
         is_to_trunk: found.to_trunk().is_some(),
+        #[cfg(feature = "office")]
+        is_from_trunk: found.is_from_trunk(),
         payers,
     };
     (plan, targets)

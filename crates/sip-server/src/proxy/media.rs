@@ -210,7 +210,7 @@ pub(super) fn on_answer(
 
 /// The value without escapes of the parameter `name` in the Route of the pass, with which the
 /// B2BUA has sent the INVITE `request`.
-fn param_of_pass<'m>(request: &Message<'m>, name: &str) -> Option<Cow<'m, [u8]>> {
+pub(super) fn param_of_pass<'m>(request: &Message<'m>, name: &str) -> Option<Cow<'m, [u8]>> {
     let route = request.elements(HeaderName::Route).next()?;
     match NameAddr::parse(HeaderName::Route, route).ok()?.uri() {
         Ok(Uri::Sip(uri)) => uri.params.value(name).map(sip::uri::unescape),

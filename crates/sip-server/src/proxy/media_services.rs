@@ -83,7 +83,7 @@ impl<R: RawMutex> NewCall<'_, '_, R> {
         let (service, rest) = services.find(called.name())?;
         let caller = self.caller(env);
         let is_for_users = match service {
-            MediaService::Echo | MediaService::Retrieval => true,
+            MediaService::Echo | MediaService::Retrieval | MediaService::Park => true,
             MediaService::Conference => !services.open_conferences,
             MediaService::Music | MediaService::Announcement | MediaService::Deposit => false,
         };
@@ -96,6 +96,7 @@ impl<R: RawMutex> NewCall<'_, '_, R> {
             MediaService::Music => ("music", Vec::new()),
             MediaService::Announcement => ("announcement", rest.to_vec()),
             MediaService::Conference => ("conference", [rest, domain].concat()),
+            MediaService::Park => ("park", called.as_bytes().to_vec()),
             MediaService::Deposit => {
                 let Some(mailbox) = mailbox_of(self.shared, rest, domain, env) else {
                     return Some(Err(Refused::Unknown(Status::NOT_FOUND)));
@@ -152,7 +153,7 @@ impl<R: RawMutex> NewCall<'_, '_, R> {
     }
 
     /// The name that the caller has proved: to this server, or before to the B2BUA.
-    fn caller(&self, env: &Env<'_>) -> Option<AddressOfRecord> {
+    pub(super) fn caller(&self, env: &Env<'_>) -> Option<AddressOfRecord> {
         let incoming = self.asked.incoming;
         match self.authorization {
             Authorization::User(user) => Some(user.clone()),

@@ -20,14 +20,14 @@ pub(super) fn is_target(target: &Target) -> bool {
     )
 }
 
-/// The media server as the target of a call on `flow` that `forwarder` forwards to `name`, if
-/// that is the `user@domain` of a service for all callers. The service with the messages of a
-/// user takes one for the forwarder.
+/// The media server as the target of a call of `caller`, if it has proved its name, on `flow` that
+/// `forwarder` forwards to `name`, if that is the `user@domain` of a service for all callers. The
+/// service with the messages of a user takes one for the forwarder.
 pub(super) fn forward_target<R: RawMutex>(
     shared: &Shared<R>,
     name: &[u8],
     forwarder: Option<&[u8]>,
-    flow: &Flow,
+    (caller, flow): (Option<&AddressOfRecord>, &Flow),
     env: &Env<'_>,
 ) -> Option<Target> {
     let services = &env.settings.config.media_services;
@@ -47,9 +47,9 @@ pub(super) fn forward_target<R: RawMutex>(
             let (user, domain) = forwarder.split_at(at);
             ("deposit", mailbox_of(shared, user, domain, env)?)
         }
-        MediaService::Echo | MediaService::Conference => return None,
+        MediaService::Echo | MediaService::Conference | MediaService::Park => return None,
     };
-    Some(target(service, &named, None, (&uri_of(name), flow), env))
+    Some(target(service, &named, caller, (&uri_of(name), flow), env))
 }
 
 /// The mailbox of the user `name` at `domain`, which begins with `@`. `None` without such a
@@ -76,6 +76,17 @@ pub(super) fn deposit_target(
     env: &Env<'_>,
 ) -> Target {
     target("deposit", mailbox.as_bytes(), caller, call, env)
+}
+
+/// The media server as the target of a call to `uri` that arrived on `flow`, which meets another
+/// one there: `name` is that of both.
+pub(super) fn meeting(
+    name: &str,
+    caller: Option<&AddressOfRecord>,
+    call: (&[u8], &Flow),
+    env: &Env<'_>,
+) -> Target {
+    target("meet", name.as_bytes(), caller, call, env)
 }
 
 /// The media server as the target of a call to `uri` that arrived on `flow`, for `service` with

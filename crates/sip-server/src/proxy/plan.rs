@@ -53,6 +53,9 @@ pub(crate) struct Plan {
     /// True for a call to a trunk: the B2BUA needs to know the response of the trunk from those of
     /// this server, and tries another trunk.
     pub(crate) is_to_trunk: bool,
+    /// True for the second leg of a call from a trunk.
+    #[cfg(feature = "office")]
+    pub(crate) is_from_trunk: bool,
     /// The accounts that are charged for the request.
     pub(crate) payers: Payers,
 }
@@ -158,6 +161,7 @@ fn path_to<'t>(
             (&b";identity="[..], &attempt.identity),
             (b";payer=", &attempt.payer),
             (b";class=", &attempt.class),
+            (b";stranger=", &attempt.stranger),
         ] {
             if let Some(value) = value {
                 more.extend_from_slice(name);

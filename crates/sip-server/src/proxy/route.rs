@@ -2,6 +2,8 @@
 
 use super::dialogs;
 use super::edge;
+#[cfg(feature = "office")]
+use super::pass::OnTrunk;
 use super::pass::Pass;
 use super::token::Token;
 use crate::core::event::Env;
@@ -147,6 +149,12 @@ impl<'m> Preprocessed<'m> {
     /// The trunk that the call goes to, by the pass that the B2BUA of the owner has returned.
     pub(super) fn to_trunk(&self) -> Option<TrunkId> {
         self.pass.filter(|_| cfg!(feature = "office"))?.to_trunk()
+    }
+
+    /// True for the second leg of a call from a trunk.
+    #[cfg(feature = "office")]
+    pub(super) fn is_from_trunk(&self) -> bool {
+        self.pass.is_some_and(|pass| matches!(pass.trunk, Some(OnTrunk::From(_))))
     }
 
     /// The remaining Route elements.

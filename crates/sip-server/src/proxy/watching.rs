@@ -2,7 +2,11 @@
 //! pickup of a ringing call by another phone.
 
 use super::authorization::{Authorization, speaker};
+#[cfg(feature = "office")]
+use super::call_changes;
 use super::call_changes::{has_notifier, sees_calls};
+#[cfg(feature = "office")]
+use super::media_target;
 use super::refusal::Refusal;
 use super::target::{Takeover, Target, Targets};
 use crate::core::address_of_record::AddressOfRecord;
@@ -11,9 +15,15 @@ use crate::core::flow::Flow;
 use crate::core::incoming::Incoming;
 use crate::core::lines::{write_address, write_line};
 use crate::core::next_hop::NextHop;
+#[cfg(feature = "office")]
+use crate::core::output::Meeting;
 use crate::core::shared::Shared;
 use crate::core::watching::{CallChange, CallerPlace, RingingCall, Watch, WatchedParty};
 use alloc::boxed::Box;
+#[cfg(feature = "office")]
+use alloc::format;
+#[cfg(feature = "office")]
+use alloc::string::String;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
 use sip::header::NameAddr;
@@ -51,11 +61,11 @@ pub(super) fn targets_of<R: RawMutex>(
     incoming: &Incoming<'_, '_>,
     user: &AddressOfRecord,
     authorization: &Authorization,
-    env: &Env<'_>,
+    env: &mut Env<'_>,
 ) -> Option<Result<Targets, Refusal>> {
-    let asker = || speaker(shared, authorization, &incoming.head.from_uri, env);
+    let asker = |env: &Env<'_>| speaker(shared, authorization, &incoming.head.from_uri, env);
     if let Some(package) = package_of(incoming.message, env) {
-        return Some(notifier_of(shared, incoming, user, package, asker(), env));
+        return Some(notifier_of(shared, incoming, user, package, asker(env), env));
     }
     let pickup = env.settings.config.watching.pickup.as_bytes();
     let is_call = incoming.head.method == Method::Invite && incoming.head.to.tag().is_none();
@@ -63,7 +73,8 @@ pub(super) fn targets_of<R: RawMutex>(
         return None;
     }
     let called = user.as_bytes().strip_prefix(pickup)?;
-    Some(taken_over(shared, &shared.location.canonical(called), asker(), env))
+    let (user, asker) = (shared.location.canonical(called), asker(env));
+    Some(taken_over(shared, incoming, &user, asker, env))
 }
 
 /// True if `asker` and `user` are of one domain.
@@ -109,29 +120,50 @@ fn notifier_of<R: RawMutex>(
 /// The caller of the call that rings `user`, for an INVITE of `asker` that replaces the call.
 fn taken_over<R: RawMutex>(
     shared: &Shared<R>,
+    incoming: &Incoming<'_, '_>,
     user: &AddressOfRecord,
     asker: Option<AddressOfRecord>,
-    env: &Env<'_>,
+    env: &mut Env<'_>,
 ) -> Result<Targets, Refusal> {
     let may_watch = env.settings.config.watching.calls == Watch::Calls
-        && asker.is_some_and(|asker| is_neighbour(&asker, user));
+        && asker.as_ref().is_some_and(|asker| is_neighbour(asker, user));
     if !may_watch {
         env.counters.watching_denied.add();
         return Err(Refusal::Status(Status::FORBIDDEN.with_reason("Pickup Denied")));
     }
-    if shared.location.look_up(user, |found| found.is_none()) {
+    let groups = &env.settings.config.groups;
+    let group = groups.iter().find(|group| group.name.as_bytes() == user.as_bytes());
+    if group.is_none() && shared.location.look_up(user, |found| found.is_none()) {
         return Err(Refusal::Status(Status::NOT_FOUND.into()));
     }
-    let ringing = env.watched_calls.and_then(|calls| calls.ringing(user.as_bytes()));
-    let Some(RingingCall { caller, replaces }) = ringing else {
+    let ringing = |user: &[u8]| env.watched_calls.and_then(|calls| calls.ringing(user));
+    let ringing = match group {
+        Some(group) => group.members.iter().find_map(|member| ringing(member.as_bytes())),
+        None => ringing(user.as_bytes()),
+    };
+    let Some(RingingCall { caller, replaces, transaction }) = ringing else {
         let status = Status::CALL_DOES_NOT_EXIST.with_reason("No Call to Pick Up");
         return Err(Refusal::Status(status));
     };
+    #[cfg(feature = "office")]
+    if !caller.takes_replaces && env.settings.config.media_services.has_names() {
+        let Incoming { head, flow, .. } = incoming;
+        let name = format!("{transaction:x}");
+        let call = (head.uri_bytes, flow);
+        let target = media_target::meeting(&name, asker.as_ref(), call, env);
+        let user = asker.map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+        let user = user.unwrap_or_default().into_boxed_str();
+        let transaction = call_changes::handle_of(transaction);
+        env.out.meetings.push(Meeting { transaction, name, user });
+        return Ok(Targets::from_iter([target]));
+    }
+    #[cfg(not(feature = "office"))]
+    let _ = (incoming, transaction);
     let mut lines = Vec::new();
     write_line(&mut lines, b"Replaces", &replaces);
     // Another phone of the caller would take it for a new call.
     write_line(&mut lines, b"Require", b"replaces");
-    let CallerPlace { uri, routes, flow } = caller;
+    let CallerPlace { uri, routes, flow, .. } = caller;
     Ok(Targets::from_iter([target(&uri, flow, routes.into_vec(), Some(Takeover { lines }), env)]))
 }
 
@@ -169,8 +201,12 @@ pub(super) fn beginning<R: RawMutex>(
         Uri::Sip(uri) => shared.address_of(uri, env),
         _ => None,
     };
+    let groups = &env.settings.config.groups;
+    let is_group =
+        |it: &AddressOfRecord| groups.iter().any(|group| group.name.as_bytes() == it.as_bytes());
+    let may_be_led = callee.as_ref().is_some_and(is_group);
     let callee = callee.filter(|it| shared.location.look_up(it, |found| found.is_some()));
-    if caller.is_none() && callee.is_none() {
+    if caller.is_none() && callee.is_none() && !may_be_led {
         return None;
     }
     let party = |user: Option<AddressOfRecord>, identity: &[u8]| {
@@ -189,6 +225,8 @@ pub(super) fn beginning<R: RawMutex>(
             uri: contact.map_or(head.from.uri_bytes, |contact| contact.uri_bytes).into(),
             routes: routes.join(&b", "[..]).into(),
             flow: *flow,
+            takes_replaces: message.elements(HeaderName::Supported).any(|it| it == b"replaces"),
         },
+        may_be_led,
     }))
 }

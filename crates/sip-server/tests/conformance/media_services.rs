@@ -3,9 +3,9 @@
 
 use crate::joining::describe;
 use crate::media::{NAT, body, offer, sdp, server};
-use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, udp};
+use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, udp};
 use barebell_sip_server::config::{Joining, Relaying};
-use barebell_sip_server::{Config, Flow, MediaService, MediaServices};
+use barebell_sip_server::{CallServices, Config, Flow, MediaService, MediaServices};
 use sip::{Endpoint, HeaderName};
 
 fn config() -> Config {
@@ -197,4 +197,47 @@ fn media_of_callers_on_other_hosts_are_relayed() {
     let (mut rig, relay) = server(off, &format!("<sip:bob@{BOB}>"));
     let forwarded = rig.send_as("alice", &udp(NAT), &hidden).forwarded().clone();
     assert_eq!((body(&forwarded), relay.count()), (sdp("192.168.1.5"), 0));
+}
+
+/// Forwards the calls to `user` to `target` at once, if they find the user busy, or by a 302 of its
+/// phone.
+fn forward(rig: &Rig, user: &str, always: Option<&str>, busy: Option<&str>) {
+    let to = |target: Option<&str>| target.map(|name| format!("{name}@example.com"));
+    let services = CallServices { always: to(always), busy: to(busy), ..CallServices::default() };
+    rig.server.set_call_services(format!("{user}@example.com").as_bytes(), services);
+}
+
+#[test]
+fn a_forwarded_message_names_its_caller_if_the_caller_has_proved_the_name() {
+    let deposit = |caller: &str| {
+        format!("<sip:deposit@media-server.invalid;lr;name=carol%40example.com{caller}>")
+    };
+    let proved = deposit(";caller=alice%40example.com");
+    let foreign = |draft: Draft| draft.with("From", "<sip:mallory@foreign.example>;tag=m");
+    let mut rig = rig(config());
+    forward(&rig, "bob", Some("voicemail-carol"), None);
+    let call = rig.send_as("alice", &udp(ALICE), &invite("bob"));
+    assert_eq!(routes(&to_media_server(&call)), [&*proved]);
+    let call = rig.send(&udp(STRANGER), &foreign(invite("bob")));
+    assert_eq!(routes(&to_media_server(&call)), [deposit("")]);
+    // The caller is known after the first stage, too.
+    forward(&rig, "bob", None, Some("voicemail-carol"));
+    let call = rig.send_as("alice", &udp(ALICE), &invite("bob")).forwarded().clone();
+    let left = rig.receive(&call.flow, &call.answer(486, "b", ""));
+    assert_eq!(routes(&to_media_server(&left)), [&*proved]);
+    let call = rig.send(&udp(STRANGER), &foreign(invite("bob"))).forwarded().clone();
+    let left = rig.receive(&call.flow, &call.answer(486, "b", ""));
+    assert_eq!(routes(&to_media_server(&left)), [deposit("")]);
+    // And after a redirection by a phone of a user without forwards.
+    forward(&rig, "bob", None, None);
+    let call = rig.send_as("alice", &udp(ALICE), &invite("bob")).forwarded().clone();
+    let redirection = "Contact: <sip:voicemail-carol@example.com>\r\n";
+    let left = rig.receive(&call.flow, &call.answer(302, "b", redirection));
+    assert_eq!(routes(&to_media_server(&left)), [&*proved]);
+}
+
+/// The INVITE to the media server among the messages of `reaction`.
+fn to_media_server(reaction: &Reaction) -> Sent {
+    let found = reaction.requests().find(|sent| sent.flow.endpoint().is_some());
+    found.unwrap_or_else(|| panic!("{reaction:?}")).clone()
 }

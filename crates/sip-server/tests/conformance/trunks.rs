@@ -5,8 +5,8 @@ use crate::media::{offer, server};
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
 use barebell_sip_server::config::Joining;
 use barebell_sip_server::{
-    Caller, Config, Dialed, DialedRefusal, Event, Flow, Numbers, TrunkAttempt, TrunkId,
-    TrunkTarget, Trunks,
+    CallServices, Caller, Config, Dialed, DialedRefusal, Event, Flow, Numbers, TrunkAttempt,
+    TrunkId, TrunkTarget, Trunks,
 };
 use sip::{Duration, HeaderName, Transport};
 use std::sync::Arc;
@@ -59,6 +59,7 @@ impl Numbers for Plan {
             is_emergency: false,
             payer: Some("a@b".into()),
             class: None,
+            stranger: None,
         };
         match (dialed, caller) {
             (b"20", Caller::User(_) | Caller::Stranger) | (b"+4930123", Caller::Trunk(_)) => {
@@ -352,4 +353,74 @@ fn the_record_names_the_trunk_and_the_user() {
     assert_eq!((record.trunk.as_deref(), record.is_joined), (Some("uplink"), true));
     assert_eq!(record.caller_call_id.as_deref(), Some("one"));
     assert_eq!(text(&record.report.parties[0]), "sip:alice@example.com");
+}
+
+/// Forwards all calls of `user` to the number `number`.
+fn forward(rig: &Rig, user: &str, number: &str) {
+    let always = Some(format!("{number}@example.com"));
+    let services = CallServices { always, ..CallServices::default() };
+    rig.server.set_call_services(format!("{user}@example.com").as_bytes(), services);
+}
+
+/// The INVITE to the B2BUA among the messages of `reaction`.
+fn to_b2bua(reaction: &crate::rig::Reaction) -> Sent {
+    let found = reaction.requests().find(|sent| sent.flow.endpoint().is_some());
+    found.unwrap_or_else(|| panic!("{reaction:?}")).clone()
+}
+
+/// The text of the notice in the log.
+fn notice(reaction: &crate::rig::Reaction) -> String {
+    let found = reaction.events.iter().find_map(|event| match event {
+        Event::Notice(notice) => Some(notice.to_string()),
+        _ => None,
+    });
+    found.unwrap_or_else(|| panic!("{reaction:?}"))
+}
+
+#[test]
+fn a_forward_to_a_trunk_has_the_rights_of_the_user_that_forwards() {
+    let mut rig = office();
+    forward(&rig, "alice", "030456");
+    let from_bob = call("sip:alice@example.com").with("From", "<sip:bob@example.com>;tag=1");
+    let first = to_b2bua(&rig.send_as("bob", &udp(BOB), &from_bob));
+    assert_eq!(first.flow, udp(BOB).internal());
+    for route in first.values(HeaderName::Route) {
+        assert!(route.contains(";payer=a%40b>"), "no stranger: {route}");
+    }
+    // The other way there is no right, whichever right the caller has.
+    forward(&rig, "bob", "030456");
+    let refused = rig.send_as("alice", &udp(ALICE), &call("sip:bob@example.com"));
+    let last = refused.responses().last().map(Sent::status);
+    assert_eq!((last, refused.requests().count()), (Some(404), 0));
+    assert_eq!(
+        notice(&refused),
+        "a call of sip:alice@example.com at udp:198.51.100.10:5060 to 030456 is refused: No Right \
+         for National Numbers, for bob@example.com, which forwards"
+    );
+    forward(&rig, "alice", "0900");
+    let premium = rig.send_as("bob", &udp(BOB), &from_bob.next());
+    assert_eq!(premium.requests().count(), 0);
+    assert!(notice(&premium).contains("to 0900 is refused: Premium Numbers Are Off"));
+    assert_eq!(rig.count("numbers-refused"), 2);
+}
+
+#[test]
+fn the_call_of_a_stranger_that_a_user_forwards_names_its_source_and_that_of_a_trunk_does_not() {
+    let mut rig = office();
+    forward(&rig, "alice", "030456");
+    let stranger = call("sip:alice@example.com").with("From", "<sip:x@foreign.example>;tag=1");
+    let first = to_b2bua(&rig.send(&udp(STRANGER), &stranger));
+    let source = udp(STRANGER).remote.ip();
+    for route in first.values(HeaderName::Route) {
+        assert!(route.ends_with(&format!(";payer=a%40b;stranger={source}>")), "{route}");
+    }
+    // Bob, the user of the number, deflects the call of the trunk to alice.
+    let number = call("sip:+4930123@203.0.113.1").with("From", "<sip:+49151@trunk.example>;tag=1");
+    let first = rig.send(&udp(TRUNK), &number).forwarded().clone();
+    let second = rig.send(&first.flow, &second_leg(&first)).forwarded().clone();
+    let deflection = "Contact: <sip:alice@example.com>\r\n";
+    let left = rig.receive(&second.flow, &second.answer(302, "b", deflection));
+    for route in to_b2bua(&left).values(HeaderName::Route) {
+        assert!(route.ends_with(";payer=a%40b>"), "{route}");
+    }
 }

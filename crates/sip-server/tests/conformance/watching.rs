@@ -5,7 +5,8 @@ use crate::joining::{back, within};
 use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, udp};
 use barebell_sip_server::config::Mode;
 use barebell_sip_server::{
-    CallChange, CallerPlace, Config, Event, RingingCall, Watch, WatchedCalls, Watching,
+    CallChange, CallServices, CallerPlace, Config, Event, Group, LedCall, MediaService,
+    MediaServices, RingingCall, Strategy, Watch, WatchedCalls, Watching,
 };
 use sip::{Duration, Endpoint, HeaderName};
 use std::sync::Arc;
@@ -185,7 +186,11 @@ fn a_refused_or_cancelled_call_is_told_and_none_without_watching() {
 }
 
 /// A call of alice that rings bob.
-struct Ringing;
+#[derive(Default)]
+struct Ringing {
+    transaction: u128,
+    lacks_replaces: bool,
+}
 
 impl WatchedCalls for Ringing {
     fn ringing(&self, user: &[u8]) -> Option<RingingCall> {
@@ -193,9 +198,11 @@ impl WatchedCalls for Ringing {
             uri: format!("sip:alice@{ALICE}").into_bytes().into(),
             routes: (*b"<sip:edge.example.net;lr>").into(),
             flow: udp(ALICE),
+            takes_replaces: !self.lacks_replaces,
         };
         let replaces = b"x;to-tag=a;from-tag=b;early-only".to_vec();
-        (user == b"bob@example.com").then_some(RingingCall { caller, replaces })
+        let transaction = self.transaction;
+        (user == b"bob@example.com").then_some(RingingCall { caller, replaces, transaction })
     }
 }
 
@@ -208,7 +215,7 @@ fn pickup(code: &str) -> Draft {
 #[test]
 fn a_call_to_the_code_replaces_the_ringing_call_at_its_caller() {
     let mut rig = watching(Watch::Calls);
-    rig.watch(Arc::new(Ringing));
+    rig.watch(Arc::new(Ringing::default()));
     let sent = rig.send_as("carol", &udp(CAROL), &pickup("**bob")).forwarded().clone();
     assert_eq!((sent.flow, sent.request_uri()), (udp(ALICE), format!("sip:alice@{ALICE}")));
     assert_eq!(sent.value(HeaderName::Replaces), "x;to-tag=a;from-tag=b;early-only");
@@ -219,6 +226,88 @@ fn a_call_to_the_code_replaces_the_ringing_call_at_its_caller() {
     let stranger = pickup("**bob").with("From", "<sip:x@y.example>;tag=x");
     assert_eq!(rig.send(&udp(STRANGER), &stranger).status(), 403, "not for strangers");
     let mut rig = watching(Watch::State);
-    rig.watch(Arc::new(Ringing));
+    rig.watch(Arc::new(Ringing::default()));
     assert_eq!(rig.send_as("carol", &udp(CAROL), &pickup("**bob")).status(), 403);
+}
+
+/// A server as [`watching`], with the group `sales` of bob, and a media server.
+fn office() -> Rig {
+    let names = vec![("echo".to_owned(), MediaService::Echo)];
+    let group = Group {
+        name: "sales@example.com".into(),
+        members: vec!["bob@example.com".into()],
+        strategy: Strategy::Together,
+        timeout: Duration::from_secs(15),
+        fallback: None,
+        forwards: false,
+    };
+    let media_services = MediaServices { names, ..MediaServices::default() };
+    let config = Config { groups: vec![group], media_services, ..config(Watch::Calls) };
+    let mut rig = Rig::closed_with(config);
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    rig
+}
+
+/// The number of the transaction that a call has begun.
+fn transaction(reaction: &Reaction) -> u128 {
+    let begun = changes(reaction).into_iter().find_map(|change| match change {
+        CallChange::Begun { transaction, .. } => Some(transaction),
+        _ => None,
+    });
+    begun.expect("a call begins")
+}
+
+#[test]
+fn the_calls_of_groups_and_forwards_are_told_with_the_users_that_ring() {
+    let mut rig = office();
+    let called = rig.send_as("alice", &udp(ALICE), &Draft::invite("sip:sales@example.com"));
+    let call = LedCall::Transaction(transaction(&called));
+    let led = |name: &str| CallChange::Led {
+        call: call.clone(),
+        users: vec![format!("{name}@example.com").into()],
+    };
+    assert_eq!(changes(&called)[1..], [led("bob")]);
+    let sent = called.forwarded().clone();
+    let answered = rig.receive(&sent.flow, &sent.answer(200, "bob", ""));
+    assert_eq!(changes(&answered)[0], led("bob"));
+    // The second stage of a call.
+    rig.register("carol", &udp(CAROL), &format!("<sip:carol@{CAROL}>"));
+    let busy = Some("carol@example.com".to_owned());
+    let services = CallServices { busy, ..CallServices::default() };
+    rig.server.set_call_services(b"bob@example.com", services);
+    let called = rig.send_as("alice", &udp(ALICE), &Draft::invite("sip:bob@example.com"));
+    let call = LedCall::Transaction(transaction(&called));
+    let sent = called.forwarded().clone();
+    let busy = rig.receive(&sent.flow, &sent.answer(486, "bob", ""));
+    let users = vec!["carol@example.com".into()];
+    assert!(changes(&busy).contains(&CallChange::Led { call, users }), "{busy:?}");
+}
+
+#[test]
+fn a_caller_without_replaces_meets_the_call_that_picks_it_up_at_the_media_server() {
+    let mut rig = office();
+    let called = rig.send_as("alice", &udp(ALICE), &Draft::invite("sip:bob@example.com"));
+    let transaction = transaction(&called);
+    rig.watch(Arc::new(Ringing { transaction, lacks_replaces: true }));
+    let at_bob = called.forwarded().clone();
+    rig.receive(&at_bob.flow, &at_bob.answer(180, "bob", ""));
+    let picked_up = rig.send_as("carol", &udp(CAROL), &pickup("**sales"));
+    let to = |place: &str| udp(place).internal_to(Endpoint::MediaServer);
+    let find = |flow| picked_up.requests().find(|sent| sent.flow == flow).cloned();
+    let [alice, carol] = [ALICE, CAROL].map(|place| find(to(place)).expect("an INVITE"));
+    let name = format!("name={transaction:x}");
+    assert_eq!(
+        carol.values(HeaderName::Route),
+        [format!("<sip:meet@media-server.invalid;lr;{name};caller=carol%40example.com>")]
+    );
+    let route = format!("<sip:meet@media-server.invalid;lr;{name}>");
+    assert_eq!(alice.values(HeaderName::Route), [route]);
+    assert_eq!(picked_up.requests().filter(|sent| sent.flow == udp(BOB)).count(), 1, "a CANCEL");
+    let ended = rig.receive(&at_bob.flow, &at_bob.answer(487, "bob", ""));
+    assert_eq!(ended.responses().count(), 0);
+    let answered = rig.receive(&alice.flow, &alice.answer(200, "media", ""));
+    assert_eq!((answered.response().flow, answered.response().status()), (udp(ALICE), 200));
+    // The answered call is not led away again.
+    let late = rig.send_as("carol", &udp(CAROL), &pickup("**bob"));
+    assert_eq!(late.requests().count(), 1);
 }

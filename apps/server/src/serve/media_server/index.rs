@@ -10,6 +10,10 @@ use std::collections::HashMap;
 use std::io;
 use std::time::SystemTime;
 
+/// The share of a mailbox, and of the space of all, that callers without authentication may fill:
+/// three quarters.
+const SHARE_OF_STRANGERS: (u64, u64) = (3, 4);
+
 /// The limits of mailboxes.
 #[derive(Clone, Debug)]
 pub(in crate::serve) struct Limits {
@@ -117,16 +121,20 @@ impl Index {
         }
     }
 
-    /// Reserves the space of the longest message. Returns false if the mailbox is full.
-    pub(in crate::serve) fn reserve(&self, mailbox: &str) -> bool {
+    /// Reserves the space of the longest message. Returns false if the mailbox is full. For callers
+    /// that have not authenticated it is full, as are all of them together, when
+    /// [`SHARE_OF_STRANGERS`] is used.
+    pub(in crate::serve) fn reserve(&self, mailbox: &str, is_proved: bool) -> bool {
         let mut state = self.state.lock();
         let State { limits, mailboxes } = &mut *state;
         let all: u64 = mailboxes.values().map(|mailbox| mailbox.bytes(limits)).sum();
         let found = mailboxes.entry(mailbox.to_owned()).or_default();
-        let count = found.messages.len() + found.reserved as usize;
-        let has_room = count < MAX_MESSAGES
-            && found.bytes(limits) + limits.message <= limits.mailbox
-            && all + limits.message <= limits.all;
+        let count = found.messages.len() as u64 + found.reserved;
+        let (part, whole) = if is_proved { (1, 1) } else { SHARE_OF_STRANGERS };
+        let of = |limit: u64| limit / whole * part;
+        let has_room = count < of(MAX_MESSAGES as u64)
+            && found.bytes(limits) + limits.message <= of(limits.mailbox)
+            && all + limits.message <= of(limits.all);
         found.reserved += u64::from(has_room);
         has_room
     }
@@ -243,16 +251,31 @@ mod tests {
     fn a_mailbox_has_its_share_of_the_space() {
         let data = tempfile::tempdir().expect("a folder");
         let index = Index::open(Files::new(data.path(), false), limits()).expect("an index");
-        assert!(index.reserve(BOB) && index.reserve(BOB) && !index.reserve(BOB));
-        assert!(index.reserve("carol@example.com") && !index.reserve("carol@example.com"));
+        let reserve = |mailbox| index.reserve(mailbox, true);
+        assert!(reserve(BOB) && reserve(BOB) && !reserve(BOB));
+        assert!(reserve("carol@example.com") && !reserve("carol@example.com"));
         index.release(BOB);
-        assert!(index.reserve(BOB));
+        assert!(reserve(BOB));
         index.release(BOB);
         index.release(BOB);
         index.release("carol@example.com");
         keep(&index, BOB, 81_000);
-        assert!(!index.reserve(BOB));
-        assert!(index.reserve("carol@example.com"));
+        assert!(!reserve(BOB));
+        assert!(reserve("carol@example.com"));
+    }
+
+    #[test]
+    fn a_quarter_of_the_space_is_for_callers_that_have_authenticated() {
+        let data = tempfile::tempdir().expect("a folder");
+        let message = Limits::space(10);
+        let wide = Limits { mailbox: 4 * message, all: 8 * message, ..limits() };
+        let index = Index::open(Files::new(data.path(), false), wide).expect("an index");
+        let fill = |mailbox, is_proved| (0..9).take_while(|_| index.reserve(mailbox, is_proved));
+        assert_eq!(fill(BOB, false).count(), 3, "three of four");
+        assert_eq!(fill("carol@example.com", false).count(), 3, "six of eight in all");
+        assert_eq!(fill("dave@example.com", false).count(), 0);
+        assert_eq!(fill(BOB, true).count(), 1);
+        assert_eq!(fill("dave@example.com", true).count(), 1);
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl SharedMediaServer {
     }
 
     /// The counters with their names.
-    pub(in crate::serve) fn counters(&self) -> [Named; 8] {
+    pub(in crate::serve) fn counters(&self) -> [Named; 10] {
         let Counts { engine, dropped, late } = &*self.counts;
         let counters = *engine.lock();
         [
@@ -99,7 +99,7 @@ impl SharedMediaServer {
             ),
             (
                 "media-server-share",
-                "Calls refused at the limits of a source or of a conference.",
+                "Calls refused at the limits of a source, a conference, a mailbox, a slot or of strangers.",
                 counters.over_share,
             ),
             ("media-server-ended", "Calls ended by their length or without media.", counters.ended),
@@ -112,6 +112,12 @@ impl SharedMediaServer {
                 "media-server-late",
                 "Intervals of 20 ms that the media server left out.",
                 late.load(Ordering::Relaxed),
+            ),
+            ("calls-parked", "Calls that were parked by a transfer.", counters.parked),
+            (
+                "calls-returned",
+                "Parked calls returned to the party that had parked them.",
+                counters.returned,
             ),
             ("voicemail-recorded", "Messages that were recorded.", counters.recorded),
             ("voicemail-full", "Calls refused since the mailbox was full.", counters.full),

@@ -124,6 +124,8 @@ impl Context {
             {
                 env.counters.answered.add();
             }
+            #[cfg(feature = "office")]
+            self.tell_answerer(index, env);
             let sent_before = env.out.transmits.len();
             let passed = self.pass(status, from, answer, env);
             if self.kind == TransactionKind::Invite

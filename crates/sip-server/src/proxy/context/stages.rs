@@ -7,10 +7,22 @@ use super::super::search::Search;
 use super::super::search::in_order;
 use super::super::services::Stages;
 #[cfg(feature = "office")]
-use super::super::services::{Itinerary, Stage};
+use super::super::services::{Itinerary, Led, Stage};
+#[cfg(feature = "office")]
+use super::super::{
+    call_changes,
+    fork::ELSEWHERE,
+    media::{param_of_pass, uri_of},
+    media_target,
+    token::Identity,
+};
 use super::Context;
 use crate::core::event::Env;
 use alloc::boxed::Box;
+#[cfg(feature = "office")]
+use alloc::vec::Vec;
+#[cfg(feature = "office")]
+use sip::HeaderName;
 use sip::transaction::TransactionKind;
 use sip::{Instant, Message, Status};
 
@@ -145,14 +157,81 @@ impl Context {
         if search.stages.as_mut().is_some_and(|stages| stages.announces()) {
             self.back.respond(request, search.plan.arrived_on.remote, FORWARDED, env);
         }
+        #[cfg(feature = "office")]
+        if let Some(users) = search.stages.as_mut().map(|stages| stages.take_ringing()) {
+            self.tell_led(request, users, env);
+        }
     }
 }
 
 #[cfg(feature = "office")]
 impl Context {
-    /// The stages of the call.
-    pub(in super::super) fn stages_mut(&mut self) -> Option<&mut Stages> {
-        self.search.as_mut()?.stages.as_deref_mut()
+    /// Tells the owner that the call is led to `users`.
+    fn tell_led(&self, request: &Message<'_>, users: Vec<Box<str>>, env: &mut Env<'_>) {
+        let is_call = self.kind == TransactionKind::Invite && !self.has_to_tag;
+        if users.is_empty() || !is_call {
+            return;
+        }
+        let caller = match self.begins_call() {
+            true => None,
+            false => param_of_pass(request, "caller"),
+        };
+        if self.begins_call() || caller.is_some() {
+            call_changes::lead(self.handle, caller.as_deref(), users, env);
+        }
+    }
+
+    /// Tells the owner the user of branch `index`, which has answered, if call services have led
+    /// the call there.
+    pub(super) fn tell_answerer(&mut self, index: u8, env: &mut Env<'_>) {
+        self.with_search(|context, search, request| {
+            let aim = search.aims.get(usize::from(index));
+            let way = aim.and_then(|aim| aim.target.retargeted.as_ref());
+            if let Some(user) = way.and_then(|way| way.user()) {
+                context.tell_led(request, [user.into()].into(), env);
+            }
+        });
+    }
+
+    /// Leads the ringing call away from its phones, to the owner's media server, where it meets the
+    /// call of `user`.
+    pub(in super::super) fn meet(&mut self, name: &str, user: Box<str>, env: &mut Env<'_>) {
+        let is_ringing = self.begins_call()
+            && !self.is_closing
+            && !self.has_final()
+            && self.stages().is_none_or(|stages| !stages.is_looking_up());
+        if !is_ringing {
+            return;
+        }
+        let branches = self.branches.len();
+        self.withdraw(ELSEWHERE, env);
+        self.with_search(|context, search, request| {
+            let flow = search.plan.arrived_on;
+            let uri = search.plan.named.as_deref().or_else(|| request.request_uri());
+            let call = (uri.unwrap_or_default(), &flow);
+            let target = media_target::meeting(name, None, call, env);
+            search.stages = Some(Box::new(Stages::leave(search.stages.take(), flow, branches)));
+            search.waiting = in_order([target].into_iter().collect());
+            context.tell_led(request, [user].into(), env);
+        });
+        self.conclude(env);
+    }
+
+    /// Takes the itinerary of the call, and its caller.
+    pub(in super::super) fn take_led(&mut self, env: &Env<'_>) -> Option<Led> {
+        let led = self.with_search(|_, search, request| {
+            let (itinerary, is_for_sips, flow) = search.stages.as_mut()?.take_itinerary()?;
+            let plan = &search.plan;
+            Some(Led {
+                itinerary,
+                is_for_sips,
+                flow,
+                from: uri_of(request, HeaderName::From).to_vec(),
+                identity: plan.record_route.map_or(Identity::NONE, |names| names.sender),
+                is_known: plan.is_proven(env) || plan.is_from_trunk,
+            })
+        });
+        led.flatten()
     }
 
     /// Begins `stage`, to which `itinerary` has led the call.

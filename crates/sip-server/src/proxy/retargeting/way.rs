@@ -94,6 +94,11 @@ impl Retargeted {
         self.steps.last().map_or(&[], |step| &step.uri)
     }
 
+    /// The last user, `name@domain`.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.steps.last().map(|step| step.name.as_str())
+    }
+
     /// The memory on the heap, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let texts = self.steps.iter().map(|step| step.uri.capacity() + step.name.capacity());

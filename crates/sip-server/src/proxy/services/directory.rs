@@ -2,6 +2,7 @@
 //! call.
 
 use super::itinerary::{Directory, Found, Itinerary};
+use super::party::Party;
 use super::stages::{Stages, best_failure};
 use crate::core::address_of_record::{AddressOfRecord, uri_of};
 use crate::core::call_services::Group;
@@ -10,12 +11,18 @@ use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::incoming::Incoming;
 use crate::core::numbers::{Caller, Dialed};
+use crate::core::output::{Event, Notice};
 use crate::core::shared::Shared;
+use crate::core::source::Source;
+use crate::proxy::media_services::NewCall;
 use crate::proxy::registered::targets_of;
 use crate::proxy::route::Preprocessed;
 use crate::proxy::target::{Targets, join_flows, keep_scheme};
 use crate::proxy::{joining, media_target};
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use lock_api::RawMutex;
 use sip::uri::is_sips;
 use sip::{HeaderName, Method, Status};
@@ -29,6 +36,12 @@ pub(crate) struct House<'h, R: RawMutex> {
     pub(crate) is_for_sips: bool,
     /// The flow of the caller.
     pub(crate) flow: Flow,
+    /// The URI in From.
+    pub(crate) from: &'h [u8],
+    /// The party that calls.
+    pub(crate) party: Party,
+    /// The forwards that the numbers refuse, for the log.
+    pub(crate) notices: Vec<Notice>,
 }
 
 impl<R: RawMutex> Directory for House<'_, R> {
@@ -54,7 +67,8 @@ impl<R: RawMutex> House<'_, R> {
     /// call.
     fn resolve_other(&mut self, name: &[u8], forwarder: Option<&[u8]>) -> Found {
         let (env, flow) = (self.env, self.flow);
-        let service = media_target::forward_target(self.shared, name, forwarder, &flow, env);
+        let call = (self.party.user(), &flow);
+        let service = media_target::forward_target(self.shared, name, forwarder, call, env);
         if let Some(target) = service {
             return Found::User(None, smallvec![target]);
         }
@@ -64,11 +78,23 @@ impl<R: RawMutex> House<'_, R> {
         match numbers.route(&name[..at], Caller::User(forwarder)) {
             // Without a forwarder the plan is not asked again.
             Dialed::User(user) if user != name => self.resolve(&user, None),
-            Dialed::Trunks(attempts) => {
+            Dialed::Trunks(mut attempts) => {
+                if let Party::Stranger = self.party {
+                    let source = Source::of(flow.remote.ip()).to_string();
+                    attempts.iter_mut().for_each(|it| it.stranger = Some(source.clone()));
+                }
                 let target = joining::target_of_trunks(&uri_of(name), &flow, attempts, env);
                 Found::User(None, smallvec![target])
             }
-            Dialed::Name | Dialed::User(_) | Dialed::Refused(_) => Found::Unknown,
+            Dialed::Refused(refusal) => {
+                env.counters.numbers_refused.add();
+                let forwarder = String::from_utf8_lossy(forwarder);
+                let words = format!("{}, for {forwarder}, which forwards", refusal.words);
+                let notice = Notice::number_refused(self.from, &name[..at], &words, flow);
+                self.notices.push(notice);
+                Found::Unknown
+            }
+            Dialed::Name | Dialed::User(_) => Found::Unknown,
         }
     }
 }
@@ -78,21 +104,21 @@ fn group<'e>(name: &[u8], env: &Env<'e>) -> Option<&'e Group> {
     env.settings.config.groups.iter().find(|group| group.name.as_bytes() == name)
 }
 
-/// Leads the call `incoming` to `user`, if it is a group or has call services: adds the phones of
+/// Leads the call `call` to `user`, if it is a group or has call services: adds the phones of
 /// the first stage to `targets`. With `is_joined` the call goes to the B2BUA, which calls again,
 /// and has no stages here. `None` if the request has no call services.
 ///
 /// # Errors
 /// The status of the response, if no phone can be called.
 pub(crate) fn begin<R: RawMutex>(
-    shared: &Shared<R>,
-    incoming: &Incoming<'_, '_>,
+    call: &NewCall<'_, '_, R>,
     found: &Preprocessed<'_>,
     user: &AddressOfRecord,
     is_joined: bool,
     targets: &mut Targets,
-    env: &Env<'_>,
+    env: &mut Env<'_>,
 ) -> Option<Result<Option<Box<Stages>>, Status>> {
+    let (shared, incoming) = (call.shared, call.asked.incoming);
     let (name, config) = (user.as_bytes(), &env.settings.config);
     let is_group = group(name, env).is_some();
     if !is_group && shared.services.of(name).is_none() {
@@ -113,8 +139,12 @@ pub(crate) fn begin<R: RawMutex>(
     }
     let mut itinerary = Itinerary::new(name);
     let is_for_sips = is_sips(found.uri_bytes);
-    let mut house = House { shared, env, is_for_sips, flow: *flow };
+    let (from, party) = (head.from.uri_bytes, Party::of_call(call, env));
+    let notices = Vec::new();
+    let mut house = House { shared, env, is_for_sips, flow: *flow, from, party, notices };
     let mut stage = itinerary.lead(&mut house, env.counters);
+    let notices = house.notices;
+    env.out.events.extend(notices.into_iter().map(Event::Notice));
     if stage.targets.is_empty() {
         return Some(Err(best_failure(&stage.failures)));
     }

@@ -105,6 +105,8 @@ pub(crate) struct Stage {
     pub(crate) failures: SmallVec<[Status; 1]>,
     /// True if a forward has led to this stage.
     pub(crate) is_forwarded: bool,
+    /// The users with ringing phones, `user@domain`.
+    pub(crate) users: Vec<Box<str>>,
 }
 
 impl Itinerary {
@@ -200,6 +202,7 @@ impl Itinerary {
             timeout: None,
             failures: SmallVec::new(),
             is_forwarded: false,
+            users: Vec::new(),
         };
         while let Some(next) = self.next.take() {
             if self.entries.len() >= MAX_LED {
@@ -268,6 +271,7 @@ impl Itinerary {
         let of_group = self.courses.last().map(|course| course.timeout);
         stage.timeout = of_user.into_iter().chain(of_group).min();
         self.mark(&mut targets, self.at);
+        stage.users.extend(self.user_of(self.at, &targets));
         stage.targets = targets;
         true
     }
@@ -356,8 +360,16 @@ impl Itinerary {
                 stage.failures.push(Status::TEMPORARILY_UNAVAILABLE);
             }
             self.mark(&mut targets, at);
+            stage.users.extend(self.user_of(at, &targets));
             stage.targets.append(&mut targets);
         }
+    }
+
+    /// The name of the entry at `at`, if it is a user with phones among `targets`.
+    fn user_of(&self, at: usize, targets: &Targets) -> Option<Box<str>> {
+        let entry = self.entries.get(at)?;
+        let has_phone = targets.iter().any(|target| target.is_registered);
+        has_phone.then(|| String::from_utf8_lossy(&entry.name).into())
     }
 
     /// Notes in `targets` the way to the entry at `at`, their user.

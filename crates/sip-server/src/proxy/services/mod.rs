@@ -11,6 +11,8 @@ mod itinerary;
 #[cfg(not(feature = "office"))]
 mod no_services;
 #[cfg(feature = "office")]
+mod party;
+#[cfg(feature = "office")]
 mod stages;
 
 #[cfg(feature = "office")]
@@ -19,5 +21,7 @@ pub(crate) use directory::{House, begin};
 pub(crate) use itinerary::{Itinerary, Stage};
 #[cfg(not(feature = "office"))]
 pub(crate) use no_services::{Stages, begin};
+#[cfg(feature = "office")]
+pub(crate) use party::Led;
 #[cfg(feature = "office")]
 pub(crate) use stages::Stages;

@@ -4,9 +4,8 @@ use crate::core::address_of_record::AddressOfRecord;
 use crate::core::counters::Counters;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
-use crate::core::incoming::Incoming;
 use crate::core::settings::Settings;
-use crate::core::shared::Shared;
+use crate::proxy::media_services::NewCall;
 use crate::proxy::route::Preprocessed;
 use crate::proxy::target::Targets;
 use alloc::boxed::Box;
@@ -18,13 +17,12 @@ pub(crate) enum Stages {}
 
 /// Returns `None`: no user has call services.
 pub(crate) const fn begin<R: RawMutex>(
-    _: &Shared<R>,
-    _: &Incoming<'_, '_>,
+    _: &NewCall<'_, '_, R>,
     _: &Preprocessed<'_>,
     _: &AddressOfRecord,
     _: bool,
     _: &mut Targets,
-    _: &Env<'_>,
+    _: &mut Env<'_>,
 ) -> Option<Result<Option<Box<Stages>>, Status>> {
     None
 }
@@ -51,6 +49,10 @@ impl Stages {
     }
 
     pub(crate) const fn announces(&mut self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) const fn take_ringing(&mut self) -> Vec<Box<str>> {
         match *self {}
     }
 

@@ -37,6 +37,8 @@ pub(crate) struct Stages {
     has_announced: bool,
     /// True from the end of a stage to the beginning of the next one.
     is_between: bool,
+    /// The users with ringing phones since the present stage began, until the owner is told.
+    ringing: Vec<Box<str>>,
 }
 
 impl Stages {
@@ -51,6 +53,7 @@ impl Stages {
         Self {
             until: stage.timeout.map(|timeout| now + timeout),
             announces: stage.is_forwarded,
+            ringing: stage.users.clone(),
             ..Self::of_ringing(itinerary, call)
         }
     }
@@ -67,6 +70,7 @@ impl Stages {
             announces: false,
             has_announced: false,
             is_between: false,
+            ringing: Vec::new(),
         }
     }
 
@@ -112,6 +116,19 @@ impl Stages {
         let announces = core::mem::take(&mut self.announces) && !self.has_announced;
         self.has_announced |= announces;
         announces
+    }
+
+    /// Takes the users with ringing phones since the present stage began.
+    pub(crate) fn take_ringing(&mut self) -> Vec<Box<str>> {
+        core::mem::take(&mut self.ringing)
+    }
+
+    /// The stages of a call on `flow` that leaves its phones: the context has had `branches` until
+    /// now, and no forward follows.
+    pub(crate) fn leave(former: Option<Box<Self>>, flow: Flow, branches: usize) -> Self {
+        let earlier = former.and_then(|mut former| former.earlier.take());
+        let stages = Self::of_ringing(Itinerary::of_ringing(b""), (false, flow));
+        Self { itinerary: None, first_branch: branches, earlier, ..stages }
     }
 
     /// Ends the present stage because its time is over. The context has had `branches` until now.
@@ -185,6 +202,7 @@ impl Stages {
         self.first_branch = branches;
         self.until = stage.timeout.map(|timeout| now + timeout);
         self.announces |= stage.is_forwarded;
+        self.ringing.clone_from(&stage.users);
     }
 }
 

@@ -1,0 +1,111 @@
+//! Calls that wait in slots: parked ones, and those that are picked up.
+
+use crate::invitation::{Invitation, Service};
+use crate::line::Line;
+use crate::program::Program;
+use crate::server::MediaServer;
+use crate::slot::{Waiting, candidates};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use sip::{Duration, Instant};
+use sip_ua::CallId;
+
+/// The time that a call waits for the one that it is to meet.
+const LONELY: Duration = Duration::from_secs(20);
+
+impl MediaServer {
+    /// The slot for a new call. `None` without a free one.
+    pub(crate) fn slot_for(
+        &self,
+        invitation: &Invitation,
+        replaces: Option<CallId>,
+    ) -> Option<String> {
+        let (slots, is_transferred) = match &invitation.service {
+            Service::Park(name) => (candidates(name), invitation.referrer.is_some()),
+            Service::Meet(name) => ([name.clone()].into(), false),
+            _ => return None,
+        };
+        // A party that was transferred takes the place of the one that has transferred it.
+        if let Some(slot) = replaces.and_then(|replaced| self.slots.slot_of(replaced)) {
+            return Some(slot.into());
+        }
+        let most = if is_transferred || slots.len() > 1 { 0 } else { 1 };
+        let arriving = |slot: &String| {
+            self.arrivals.values().filter(|it| it.slot.as_ref() == Some(slot)).count()
+        };
+        slots.into_iter().find(|slot| self.slots.count(slot) + arriving(slot) <= most)
+    }
+
+    /// Adds the call `id` to `slot`, in the place of the call that it `replaces`.
+    pub(crate) fn wait_in(
+        &mut self,
+        now: Instant,
+        id: CallId,
+        (slot, replaces): (String, Option<CallId>),
+        invitation: &Invitation,
+    ) -> Program {
+        let replaced = replaces.and_then(|call| self.lines.get(&call));
+        let former = replaced.and_then(|line| match &line.program {
+            Program::Slot(waiting) => waiting.owner.clone(),
+            _ => None,
+        });
+        let is_transferred = replaces.is_some() || invitation.referrer.is_some();
+        let is_park = matches!(invitation.service, Service::Park(_));
+        let own = || invitation.caller.as_ref().map(|caller| ["sip:", caller].concat());
+        let owner = match is_transferred {
+            true => former.or_else(|| invitation.referrer.clone()),
+            false => own(),
+        };
+        let other = self.slots.join(&slot, id, replaces);
+        let mut waiting = Waiting::new(slot, owner.filter(|_| is_park));
+        match other {
+            Some(other) => {
+                waiting.is_alone = false;
+                if let Some(Line { program: Program::Slot(known), .. }) = self.lines.get_mut(&other)
+                {
+                    known.is_alone = false;
+                }
+                if let Some(slot) = self.slots.get_mut(&waiting.slot) {
+                    slot.room.join();
+                }
+            }
+            None if !is_park => {
+                waiting.returns_at = Some(now + LONELY);
+            }
+            None if is_transferred => {
+                self.counters.parked += 1;
+                waiting.returns_at = Some(now + self.config.park_time);
+            }
+            None => waiting.announce(&self.sounds),
+        }
+        Program::Slot(Box::new(waiting))
+    }
+
+    /// Returns the calls that have waited for long to the parties that have parked them.
+    pub(crate) fn return_calls(&mut self, now: Instant) {
+        let park_time = self.config.park_time;
+        let mut due: Vec<(CallId, Option<String>)> = Vec::new();
+        for (id, line) in &mut self.lines {
+            if let Program::Slot(waiting) = &mut line.program
+                && waiting.is_alone
+                && waiting.returns_at.is_some_and(|at| at <= now)
+            {
+                // A party that does not answer is tried again.
+                waiting.returns_at = Some(now + park_time);
+                due.push((*id, waiting.owner.clone()));
+            }
+        }
+        for (call, owner) in due {
+            match owner {
+                Some(owner) => {
+                    if self.agent.transfer(now, call, &owner).is_ok() {
+                        self.counters.returned += 1;
+                    }
+                }
+                // The call that it was to meet has not come.
+                None => _ = self.agent.hang_up(now, call),
+            }
+        }
+    }
+}
