@@ -11,6 +11,7 @@ use crate::listen::Listen;
 use crate::log;
 use crate::media::MediaSettings;
 use crate::media_server::MediaServerSettings;
+use crate::panel_settings::PanelSettings;
 use crate::trunks::TrunkSettings;
 use crate::turn::TurnSettings;
 use net::Origins;
@@ -66,6 +67,8 @@ pub(crate) struct Settings {
     pub(crate) turn: TurnSettings,
     /// The HTTP listener.
     pub(crate) http: HttpSettings,
+    /// The panel.
+    pub(crate) panel: PanelSettings,
     /// The trunks.
     pub(crate) trunks: Vec<TrunkSettings>,
     /// The numbering plan, without the names of trunks and the default domain.
@@ -118,6 +121,7 @@ impl Default for Settings {
             tells_all_phones: false,
             turn: TurnSettings::default(),
             http: HttpSettings::default(),
+            panel: PanelSettings::default(),
             trunks: Vec::new(),
             numbers: PlanConfig::default(),
             log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
@@ -222,6 +226,8 @@ impl Settings {
             ),
             ("http.listen", self.http.listen != new.http.listen),
             ("http.clients", self.http.clients != new.http.clients),
+            ("panel.enabled", self.panel.enabled != new.panel.enabled),
+            ("panel.idle", self.panel.idle != new.panel.idle),
             ("media.relay", is_turned_on),
             ("media.ports", now.ports != media.ports),
             ("media.timeout", old.inactivity != limits.inactivity),

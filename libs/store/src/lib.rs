@@ -4,12 +4,14 @@
 mod calls;
 mod error;
 mod log;
+mod panel;
 pub mod postgres;
 pub mod sqlite;
 
 pub use calls::{CallFilter, CallRecords, Keep, StoredCall};
 pub use error::Error;
 pub use log::{Log, Severity};
+pub use panel::{MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken};
 
 use sip::Instant;
 use sip_server::journal_record::Record;
@@ -237,7 +239,7 @@ pub struct JournalHealth {
 pub const SECRET_LENGTH: usize = 32;
 
 /// The persistent data of a server.
-pub trait Storage: Users + Registrations + CallRecords {
+pub trait Storage: Users + Registrations + CallRecords + PanelData {
     /// Random bytes, generated once: the key of everything that must stay valid after a restart.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ mod groups;
 mod media_server;
 mod numbers;
 mod office;
+mod panel;
 mod problem;
 mod reader;
 mod trunks;
@@ -69,6 +70,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
             section.read_some("listen", &mut settings.http.listen, word(values::socket_address));
             section.read_whole("clients", &mut settings.http.clients, networks());
         });
+        top.section("panel", |section| panel::read(section, &mut settings));
         trunks::read(&mut top, &settings.engine, &mut settings.trunks);
         let trunks = settings.trunks.iter().map(|trunk| trunk.name.clone()).collect();
         numbers::read(&mut top, trunks, &mut settings.numbers);

@@ -6,6 +6,8 @@ mod calls;
 mod checkpoints;
 mod failure;
 mod journal;
+mod panel;
+mod panel_tables;
 mod salvage;
 mod services;
 mod tables;
