@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The period in which failures are counted.
+/// The period of counted failures.
 const PERIOD: Duration = Duration::from_secs(600);
 /// The failures of a source in a period after which it must wait for the end of the period.
 const MAX_OF_SOURCE: u32 = 10;

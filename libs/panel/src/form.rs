@@ -22,7 +22,7 @@ impl Form {
         (fields.len() <= MAX_FIELDS).then_some(Self(fields))
     }
 
-    /// The first value of the field, without space at its ends; an empty text if there is none.
+    /// The first value of the field, without space at its ends; an empty text without such a field.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.raw(name).trim()
     }

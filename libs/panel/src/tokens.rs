@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 use store::PanelToken;
 
-/// The beginning of a token, by which people and scanners of secrets recognize it.
+/// The beginning of a token: people and scanners of secrets recognize it.
 const PREFIX: &str = "barebell_";
 
 /// A new token.

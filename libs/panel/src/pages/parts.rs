@@ -5,8 +5,8 @@ use crate::role::Role;
 use crate::texts::Texts;
 use maud::{Markup, Render, html};
 
-/// A table with a column for each of `heads`. On a narrow screen each row is a card, in which the
-/// cells have their heads before them. Without rows it is the text `empty`.
+/// A table with a column for each of `heads`. On a narrow screen each row is a card, and
+/// each cell has its head before it. Without rows it is the text `empty`.
 pub(crate) fn table(caption: &str, heads: &[&str], rows: &[Vec<Markup>], empty: &str) -> Markup {
     html! {
         @if rows.is_empty() {

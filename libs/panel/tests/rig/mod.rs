@@ -174,7 +174,7 @@ impl Rig {
         }
     }
 
-    /// A rig in which an administrator `eve` is logged in.
+    /// A rig with a session of the administrator `eve`.
     pub(crate) fn of_administrator() -> Self {
         let mut rig = Self::new();
         let path = rig.panel.setup_path().unwrap().unwrap();
