@@ -76,6 +76,42 @@ impl Devtools {
         }
     }
 
+    /// Sets the width of the page in pixels, and its colours.
+    ///
+    /// # Panics
+    /// The browser refuses it.
+    pub fn show_as(&mut self, width: u32, is_dark: bool) {
+        let size = json!({
+            "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false,
+        });
+        let scheme = if is_dark { "dark" } else { "light" };
+        let colours = json!({
+            "features": [{ "name": "prefers-color-scheme", "value": scheme }],
+        });
+        for (method, params) in [
+            ("Emulation.setDeviceMetricsOverride", &size),
+            ("Emulation.setEmulatedMedia", &colours),
+        ] {
+            let set = self.call(method, params);
+            set.unwrap_or_else(|error| panic!("{method}: {error}"));
+        }
+    }
+
+    /// The page as PNG, in base64.
+    ///
+    /// # Panics
+    /// The browser refuses it.
+    pub fn picture(&mut self) -> String {
+        let taken = self.call("Page.captureScreenshot", &json!({ "format": "png" }));
+        let taken = taken.unwrap_or_else(|error| panic!("no picture: {error}"));
+        taken["data"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Answers the questions of the page: each `confirm` is true.
+    pub fn confirm_all(&mut self) {
+        self.evaluate("window.confirm = () => true");
+    }
+
     /// The value of `script` in the page; of a promise, its result.
     ///
     /// # Panics

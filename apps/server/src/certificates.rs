@@ -44,8 +44,21 @@ pub(crate) struct Tls {
     pub(crate) has_rsa: bool,
     /// The end of the validity of the first certificate.
     pub(crate) valid_until: Option<SystemTime>,
+    /// All certificates, the first one first.
+    pub(crate) certificates: Vec<Certificate>,
     /// The file of the certificate, if the server has created it itself.
     pub(crate) own: Option<PathBuf>,
+}
+
+/// A certificate in use.
+#[derive(Clone, Debug)]
+pub(crate) struct Certificate {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// The end of its validity.
+    pub(crate) valid_until: Option<SystemTime>,
+    /// The fingerprint.
+    pub(crate) fingerprint: Fingerprint,
 }
 
 impl Files {
@@ -108,8 +121,17 @@ impl TlsSettings {
         let mut identities: Vec<_> = identities.collect::<Result<_, _>>().map_err(|e| said(&e))?;
         // Certificates of public issuers are for servers only.
         let caller = identities.first().or(issued.as_ref()).cloned();
+        let has_issued = issued.is_some();
         identities.splice(0..0, issued);
         let first = identities.first().cloned();
+        let paths = has_issued.then(|| acme::issued(data)).into_iter();
+        let paths = paths.chain(files.iter().map(|files| files.chain.clone()));
+        let certificates = paths.zip(&identities).map(|(file, identity)| Certificate {
+            file,
+            valid_until: identity.validity().map(|valid| valid.end),
+            fingerprint: identity.fingerprint(),
+        });
+        let certificates = certificates.collect();
         let fingerprint = first.as_ref().map(Identity::fingerprint);
         Ok(Tls {
             has_rsa: identities.iter().any(Identity::is_rsa),
@@ -117,6 +139,7 @@ impl TlsSettings {
             client: Client::new(&self.trust, caller.as_ref(), false).map_err(|e| said(&e))?,
             fingerprint: fingerprint.ok_or_else(|| said(&"there is no certificate"))?,
             valid_until: first.as_ref().and_then(Identity::validity).map(|valid| valid.end),
+            certificates,
             own: has_none.then_some(own.chain),
         })
     }

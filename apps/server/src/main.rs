@@ -32,6 +32,7 @@ mod messages;
 mod ng;
 mod output;
 mod page;
+mod panel_settings;
 mod push;
 mod registrations;
 mod route_command;
@@ -41,6 +42,7 @@ mod served_domains;
 mod settings;
 mod storage;
 mod times;
+mod token_command;
 mod trace;
 mod traces;
 mod trunks;
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         Some(Command::Route(flags)) => route_command::run(flags, &mut out),
         Some(Command::Turn(flags)) => turn_command::run(flags, &mut out),
         Some(Command::Voicemail(command)) => voicemail_command::run(command, &mut out),
+        Some(Command::Token(command)) => token_command::run(command, &mut out),
         Some(Command::Drain(flags)) => draining::run(flags, &mut out),
         Some(Command::Check(flags)) => check::run(flags, &mut out),
         Some(Command::Doctor(flags)) => doctor::run(flags, &mut out),
@@ -127,8 +130,8 @@ fn serve(flags: &ServeFlags) -> Result<(), Failure> {
         ))
     })?;
     let storage = Arc::new(storage::open(directory)?);
-    let place = flags.place.flags();
+    let place = flags.place.clone();
     let flags = flags.clone();
-    let read_again = Box::new(move || Ok(flags.settings()?));
+    let read_again = Arc::new(move || Ok(flags.settings()?));
     serve::run(Setup { settings, data, storage, place, read_again })
 }

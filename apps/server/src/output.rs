@@ -4,23 +4,51 @@ use crate::failure::Failure;
 use serde::Serialize;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
-/// Standard output, buffered.
-pub(crate) struct Out(BufWriter<Stdout>);
+/// Standard output, buffered, or the kept output of a command within the server.
+pub(crate) struct Out(Target);
+
+/// The destination of the output.
+enum Target {
+    Standard(BufWriter<Stdout>),
+    Kept(Vec<u8>),
+}
 
 impl Out {
     /// Standard output.
     pub(crate) fn new() -> Self {
-        Self(BufWriter::with_capacity(64 * 1024, io::stdout()))
+        Self(Target::Standard(BufWriter::with_capacity(64 * 1024, io::stdout())))
+    }
+
+    /// An output that is kept.
+    pub(crate) const fn kept() -> Self {
+        Self(Target::Kept(Vec::new()))
+    }
+
+    /// The kept output.
+    pub(crate) fn into_text(self) -> String {
+        match self.0 {
+            Target::Standard(_) => String::new(),
+            Target::Kept(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        }
     }
 
     /// Returns true if standard output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
-        self.0.get_ref().is_terminal()
+        match &self.0 {
+            Target::Standard(output) => output.get_ref().is_terminal(),
+            Target::Kept(_) => false,
+        }
     }
 
     /// Writes `text` unchanged.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
-        self.0.write_all(text.as_bytes()).map_err(gone)
+        match &mut self.0 {
+            Target::Standard(output) => output.write_all(text.as_bytes()).map_err(gone),
+            Target::Kept(bytes) => {
+                bytes.extend_from_slice(text.as_bytes());
+                Ok(())
+            }
+        }
     }
 
     /// Writes `text` and a newline.
@@ -37,7 +65,10 @@ impl Out {
 
     /// Writes the buffer to standard output.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
-        self.0.flush().map_err(gone)
+        match &mut self.0 {
+            Target::Standard(output) => output.flush().map_err(gone),
+            Target::Kept(_) => Ok(()),
+        }
     }
 }
 

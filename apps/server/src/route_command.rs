@@ -3,6 +3,7 @@
 use crate::cli::RouteFlags;
 use crate::failure::Failure;
 use crate::output::{Out, printable};
+use crate::settings::Settings;
 use numbers::{Attempt, Caller, Outcome, Plan, Query, Refusal, Route, Service, TrunkId};
 use serde::Serialize;
 
@@ -12,6 +13,8 @@ struct Shown<'r> {
     number: &'r str,
     caller: &'r str,
     steps: Vec<&'r str>,
+    /// The destination in words.
+    lines: Vec<String>,
     #[serde(flatten)]
     destination: Destination<'r>,
 }
@@ -107,7 +110,18 @@ fn words(service: &Service) -> (&'static str, Option<&str>) {
 /// [`Failure::Found`] if the call would be refused, or another failure if the configuration or a
 /// flag cannot be used.
 pub(crate) fn run(flags: &RouteFlags, out: &mut Out) -> Result<(), Failure> {
-    let settings = flags.place.settings()?;
+    run_with(&flags.place.settings()?, flags, out)
+}
+
+/// Prints the route of a number by `settings`.
+///
+/// # Errors
+/// See [`run`].
+pub(crate) fn run_with(
+    settings: &Settings,
+    flags: &RouteFlags,
+    out: &mut Out,
+) -> Result<(), Failure> {
     let domains = settings.engine_config().domains;
     let domain = domains.first().map_or("", |domain| domain.name.as_str());
     let plan = settings.plan(domain)?;
@@ -139,7 +153,9 @@ pub(crate) fn run(flags: &RouteFlags, out: &mut Out) -> Result<(), Failure> {
     };
     if flags.json {
         let steps = steps.iter().map(|step| step.text.as_str()).collect();
-        out.json(&Shown { number: &flags.number, caller: &caller, steps, destination })?;
+        let lines = destination.lines();
+        let number = &flags.number;
+        out.json(&Shown { number, caller: &caller, steps, lines, destination })?;
     } else {
         out.line(&printable(&format!("{caller} calls {}", flags.number)))?;
         for (number, step) in (1..).zip(&steps) {

@@ -13,6 +13,7 @@ use crate::listen::Listen;
 use crate::log;
 use crate::media::MediaSettings;
 use crate::media_server::MediaServerSettings;
+use crate::panel_settings::PanelSettings;
 use crate::push::PushSettings;
 use crate::trunks::TrunkSettings;
 use crate::turn::TurnSettings;
@@ -77,6 +78,8 @@ pub(crate) struct Settings {
     pub(crate) kept_messages: KeptMessagesSettings,
     /// The push notifications.
     pub(crate) push: PushSettings,
+    /// The panel.
+    pub(crate) panel: PanelSettings,
     /// The trunks.
     pub(crate) trunks: Vec<TrunkSettings>,
     /// The numbering plan, without the names of trunks and the default domain.
@@ -133,6 +136,7 @@ impl Default for Settings {
             http: HttpSettings::default(),
             kept_messages: KeptMessagesSettings::default(),
             push: PushSettings::default(),
+            panel: PanelSettings::default(),
             trunks: Vec::new(),
             numbers: PlanConfig::default(),
             log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
@@ -244,6 +248,8 @@ impl Settings {
             ),
             ("http.listen", self.http.listen != new.http.listen),
             ("http.clients", self.http.clients != new.http.clients),
+            ("panel.enabled", self.panel.enabled != new.panel.enabled),
+            ("panel.idle", self.panel.idle != new.panel.idle),
             ("media.relay", is_turned_on),
             ("media.ports", now.ports != media.ports),
             ("media.timeout", old.inactivity != limits.inactivity),

@@ -377,6 +377,18 @@ impl<R: RawMutex> Server<R> {
         });
     }
 
+    /// Calls `each` with every source that is banned at `now`, and the end of its ban.
+    #[cfg(feature = "metrics")]
+    pub fn for_each_ban(&self, now: Instant, each: &mut dyn FnMut(Source, Instant)) {
+        self.shared.bans.for_each_banned(now, each);
+    }
+
+    /// Ends the ban of `source`. Returns true if it was banned.
+    #[cfg(feature = "metrics")]
+    pub fn lift_ban(&self, source: Source, now: Instant) -> bool {
+        self.shared.bans.lift(source, now)
+    }
+
     /// The number of users.
     pub fn users(&self) -> usize {
         self.shared.location.users()

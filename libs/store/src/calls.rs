@@ -71,4 +71,16 @@ pub trait CallRecords: Send + Sync {
         most: usize,
         each: &mut dyn FnMut(String) -> bool,
     ) -> Result<(), Error>;
+
+    /// At most `most` records that fit `filter`, with identifiers below `before`, the latest first,
+    /// each with its own.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn call_page(
+        &self,
+        filter: &CallFilter,
+        before: i64,
+        most: usize,
+    ) -> Result<Vec<(i64, String)>, Error>;
 }

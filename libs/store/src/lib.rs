@@ -5,6 +5,7 @@ mod calls;
 mod error;
 mod log;
 mod messages;
+mod panel;
 pub mod postgres;
 pub mod sqlite;
 
@@ -12,6 +13,7 @@ pub use calls::{CallFilter, CallRecords, Keep, StoredCall};
 pub use error::Error;
 pub use log::{Log, Severity};
 pub use messages::{KeptMessage, KeptMessages, MessageLimits};
+pub use panel::{MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken};
 
 use sip::Instant;
 use sip_server::journal_record::Record;
@@ -239,7 +241,7 @@ pub struct JournalHealth {
 pub const SECRET_LENGTH: usize = 32;
 
 /// The persistent data of a server.
-pub trait Storage: Users + Registrations + CallRecords + KeptMessages {
+pub trait Storage: Users + Registrations + CallRecords + KeptMessages + PanelData {
     /// Random bytes, generated once: the key of everything that must stay valid after a restart.
     ///
     /// # Errors

@@ -124,6 +124,9 @@ const fn patience(request: &Request) -> Duration {
         | Request::UserDomains { .. }
         | Request::AddUser { .. }
         | Request::ChangeServices { .. }
+        | Request::AddToken { .. }
+        | Request::Tokens
+        | Request::RemoveToken { .. }
         | Request::RemoveUser { .. } => DATABASE_PATIENCE,
         Request::ImportUsers { .. } | Request::MoveUsers { .. } => IMPORT_PATIENCE,
     }

@@ -2,6 +2,7 @@
 
 use super::desk::Desk;
 use super::sink::Sink;
+use super::token::{self, Token};
 use super::{
     CallRecord, MessageCounts, Request, UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored,
 };
@@ -180,6 +181,18 @@ fn answer_rows<S: Sink>(
                 ServicesRow { uri: identity.uri(), services: Services::from(&services), unknown };
             desk.services_changed(&identity.name, &identity.domain, services);
             result = sink.row(row);
+        }
+        Request::AddToken { name, role } => {
+            let added = token::add(desk.panel_data(), name, role).map_err(Refusal::Request)?;
+            result = sink.row(added);
+        }
+        Request::Tokens => {
+            let tokens = desk.panel_data().panel_tokens()?;
+            result = tokens.iter().try_for_each(|it| sink.row(Token::from(it)));
+        }
+        Request::RemoveToken { name } => {
+            let removed = token::remove(desk.panel_data(), name).map_err(Refusal::Request)?;
+            result = sink.row(removed);
         }
         Request::RemoveUser { name, domain } => {
             let identity = accounts::identify(name, domain.as_deref(), &desk.domains())?;

@@ -7,7 +7,7 @@ use crate::trace::Tracer;
 use notifier::Messages;
 use sip_server::CallServices;
 use sip_server::config::Domain;
-use store::{CallRecords, Error, Storage, User, Users};
+use store::{CallRecords, Error, PanelData, Storage, User, Users};
 
 /// The setting that names the database of accounts from which users are copied to the storage.
 const ACCOUNTS: &str = "accounts";
@@ -47,6 +47,9 @@ pub(crate) trait Desk: Send + Sync {
 
     /// The stored records of calls.
     fn call_records(&self) -> &dyn CallRecords;
+
+    /// The stored accounts and tokens of the panel.
+    fn panel_data(&self) -> &dyn PanelData;
 
     /// The present status.
     ///

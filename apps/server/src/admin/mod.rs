@@ -6,12 +6,13 @@
 
 pub(crate) mod ask;
 pub(crate) mod client;
-mod commands;
+pub(crate) mod commands;
 pub(crate) mod desk;
 pub(crate) mod limited_use;
 pub(crate) mod server;
 pub(crate) mod sink;
 pub(crate) mod stopped;
+pub(crate) mod token;
 pub(crate) mod trunk;
 
 use crate::accounts::{ServiceChange, Services};
@@ -144,6 +145,20 @@ pub(crate) enum Request {
         domain: Option<String>,
         /// The change.
         change: ServiceChange,
+    },
+    /// One row, an [`AddedToken`].
+    AddToken {
+        /// The name.
+        name: String,
+        /// The role: `reader`, `operator` or `administrator`.
+        role: String,
+    },
+    /// A row for each token of the HTTP API, a [`Token`].
+    Tokens,
+    /// One row, a [`Token`]: the one that was removed.
+    RemoveToken {
+        /// The name.
+        name: String,
     },
     /// One row, a [`UserRemoved`].
     RemoveUser {

@@ -1,5 +1,6 @@
 //! The destination of an answer.
 
+use super::token::{AddedToken, Token};
 use super::trunk::Trunk;
 use super::{Call, CallEnded, CallRecord, Condition, Drained, MessageCounts, Registration};
 use super::{UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
@@ -22,6 +23,8 @@ impl Row for Condition {}
 impl Row for Drained {}
 impl Row for MessageCounts {}
 impl Row for Registration {}
+impl Row for Token {}
+impl Row for AddedToken {}
 impl Row for Trunk {}
 impl Row for ServicesRow {}
 impl Row for UserRow {}

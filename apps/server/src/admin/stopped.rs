@@ -14,7 +14,7 @@ use sip_server::CallServices;
 use sip_server::config::Domain;
 use std::any::Any;
 use std::path::PathBuf;
-use store::{CallRecords, Error, Storage, User, Users};
+use store::{CallRecords, Error, PanelData, Storage, User, Users};
 
 /// The data of a stopped server.
 pub(crate) struct Stopped {
@@ -39,6 +39,10 @@ impl Desk for Stopped {
 
     fn accounts(&self) -> Result<Option<String>, Error> {
         accounts_of(&*self.storage)
+    }
+
+    fn panel_data(&self) -> &dyn PanelData {
+        &*self.storage
     }
 
     fn call_records(&self) -> &dyn CallRecords {

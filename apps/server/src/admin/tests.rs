@@ -19,7 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use store::sqlite::Sqlite;
-use store::{CallRecords, Error, User, Users};
+use store::{CallRecords, Error, PanelData, User, Users};
 
 /// A server that records the calls.
 struct Fake {
@@ -46,6 +46,10 @@ impl Desk for Fake {
 
     fn accounts(&self) -> Result<Option<String>, Error> {
         accounts_of(&self.storage)
+    }
+
+    fn panel_data(&self) -> &dyn PanelData {
+        &self.storage
     }
 
     fn call_records(&self) -> &dyn CallRecords {

@@ -3,6 +3,7 @@
 mod calls;
 mod office;
 mod place;
+mod token;
 mod users;
 
 use crate::config_file::{self, LoadError};
@@ -16,6 +17,7 @@ pub(crate) use office::{RouteFlags, VoicemailCommand};
 pub(crate) use place::{Place, ScreenFlags};
 use sip_server::config::{Domain, Mode, State};
 use std::path::{Path, PathBuf};
+pub(crate) use token::TokenCommand;
 pub(crate) use users::{
     ForwardFlags, MessagesFlags, Password, RegistrationsCommand, RegistrationsFlags, UserCommand,
     UserFlags,
@@ -65,6 +67,9 @@ pub(crate) enum Command {
     /// List, export and delete the messages of mailboxes
     #[command(subcommand)]
     Voicemail(VoicemailCommand),
+    /// Add, list and remove tokens of the HTTP API
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Refuse new calls, and let those that stand end by themselves: before an upgrade
     Drain(DrainFlags),
     /// Report the problems of a configuration, with line and column

@@ -7,6 +7,7 @@ mod media_server;
 mod messages;
 mod numbers;
 mod office;
+mod panel;
 mod problem;
 mod push;
 mod reader;
@@ -74,6 +75,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         });
         top.section("messages", |section| messages::read(section, &mut settings));
         top.section("push", |section| push::read(section, &mut settings));
+        top.section("panel", |section| panel::read(section, &mut settings));
         trunks::read(&mut top, &settings.engine, &mut settings.trunks);
         let trunks = settings.trunks.iter().map(|trunk| trunk.name.clone()).collect();
         numbers::read(&mut top, trunks, &mut settings.numbers);

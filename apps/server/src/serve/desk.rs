@@ -25,7 +25,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{CallRecords, Error, Storage, User, Users};
+use store::{CallRecords, Error, PanelData, Storage, User, Users};
 use trunk::TrunkConfig;
 
 /// The hub, the storage and the configuration.
@@ -253,6 +253,10 @@ pub(crate) fn load_services(engine: &Engine, storage: &dyn Storage) -> Result<()
 
 impl Desk for Running {
     fn users(&self) -> &dyn Users {
+        &*self.storage
+    }
+
+    fn panel_data(&self) -> &dyn PanelData {
         &*self.storage
     }
 

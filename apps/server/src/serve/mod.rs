@@ -25,6 +25,7 @@ mod notifier;
 mod numbers;
 mod observations;
 mod opening;
+mod panel;
 mod push;
 mod records;
 mod refused;
@@ -42,6 +43,7 @@ mod workers;
 
 use crate::admin::desk::remember_accounts;
 use crate::admin::server::Server as Admin;
+use crate::cli::Place;
 use crate::descriptors;
 use crate::failure::Failure;
 use crate::listen::Listen;
@@ -85,7 +87,7 @@ pub(crate) struct Setup {
     /// The storage of users, the secret and bindings.
     pub(crate) storage: Arc<dyn Storage>,
     /// The flags with which other commands find the server.
-    pub(crate) place: Vec<String>,
+    pub(crate) place: Place,
     /// Reads the settings again (SIGHUP).
     pub(crate) read_again: ReadSettings,
 }
@@ -134,8 +136,17 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     };
     let ng_thread = hub.ng.as_ref().map(start_ng).transpose()?;
     let http_url = http.as_ref().map(|http| http.url.clone());
+    let start_panel = |url: &String| {
+        let (desk, tls) = (Arc::clone(&desk), Arc::clone(&tls));
+        let (storage, read_settings) = (Arc::clone(&storage), Arc::clone(&read_again));
+        let parts = panel::Parts { desk, storage, tls, read_settings, place: place.clone() };
+        panel::start(settings.panel, parts, url)
+    };
+    let panel = http_url.as_ref().map(start_panel).transpose()?.flatten();
+    let (panel_queue, panel_thread) = panel.unzip();
     let start_http = |http: HttpListener| {
-        http.start(Arc::clone(&tls), hosts, http_counters, Arc::<Running>::clone(&desk))
+        let pages = Arc::<Running>::clone(&desk);
+        http.start(Arc::clone(&tls), hosts, http_counters, pages, panel_queue)
     };
     let http_thread = http.map(start_http).transpose()?;
     let flow = internal_flow(&listens, Endpoint::Keeper);
@@ -148,7 +159,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         }
         _ => None,
     };
-    welcome::welcome(&listens, &config.domains, hub.engine.users(), place)
+    welcome::welcome(&listens, &config.domains, hub.engine.users(), place.flags())
         .lines()
         .for_each(|line| log::info("start", || line.to_owned()));
     if let Some(url) = http_url {
@@ -184,6 +195,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         end_registrations(&hub).await;
         drop(accounts);
         drop(http_thread);
+        drop(panel_thread);
         drop(ng_thread);
         drop(threads);
         looking_up.abort();

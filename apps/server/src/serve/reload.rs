@@ -11,10 +11,11 @@ use crate::served_domains::remember_domains;
 use crate::settings::Settings;
 use crate::trunks::registry_configs;
 use std::rc::Rc;
+use std::sync::Arc;
 use store::Storage;
 
 /// Reads the settings.
-pub(crate) type ReadSettings = Box<dyn Fn() -> Result<Settings, Failure>>;
+pub(crate) type ReadSettings = Arc<dyn Fn() -> Result<Settings, Failure> + Send + Sync>;
 
 /// The text of a failure that may name several mistakes, a line each.
 fn in_one_line(failure: &Failure) -> String {

@@ -91,6 +91,32 @@ impl<R: RawMutex> Bans<R> {
         is_banned
     }
 
+    /// Calls `each` with every source that is banned at `now`, and the end of its ban.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn for_each_banned(&self, now: Instant, each: &mut dyn FnMut(Source, Instant)) {
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let known = shard.young.iter().chain(&shard.old);
+            known
+                .filter(|known| known.banned_until > now)
+                .for_each(|known| each(known.source, known.banned_until));
+        }
+    }
+
+    /// Ends the ban of `source`, and forgets its failures. Returns true if it was banned.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn lift(&self, source: Source, now: Instant) -> bool {
+        let hash = self.key.hash_source(source);
+        let mut shard = self.shard(hash).lock();
+        let Shard { young, old } = &mut *shard;
+        let take = |generation: &mut HashTable<Failures>| {
+            let entry = generation.find_entry(hash, |known| known.source == source).ok()?;
+            Some(entry.remove().0)
+        };
+        let found = [take(young), take(old)];
+        found.into_iter().flatten().any(|known| known.banned_until > now)
+    }
+
     fn shard(&self, hash: u64) -> &Mutex<R, Shard> {
         &self.shards[(hash >> 40) as usize % SHARDS]
     }
@@ -99,6 +125,7 @@ impl<R: RawMutex> Bans<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
     use sip::Duration;
 
     fn at(millis: u64) -> Instant {
@@ -126,6 +153,16 @@ mod tests {
         assert!(bans.note_failure(neighbour, at(10_003), &limits), "the same /64");
         assert!(bans.is_banned(one, at(10_004)));
         assert!(!bans.is_banned(source("2001:db8:0:1::1"), at(10_004)));
+        let banned = |now| {
+            let mut found = Vec::new();
+            bans.for_each_banned(now, &mut |source, until| found.push((source, until)));
+            found
+        };
+        assert_eq!(banned(at(10_004)), [(one, at(70_003))]);
+        assert!(!bans.lift(source("2001:db8:0:1::1"), at(10_004)));
+        assert!(bans.lift(neighbour, at(10_004)) && !bans.is_banned(one, at(10_004)));
+        assert!(banned(at(10_004)).is_empty());
+        assert!((0..3).any(|_| bans.note_failure(one, at(10_003), &limits)));
         assert!(!bans.is_banned(one, at(70_004)));
         for number in 0..10_000u32 {
             bans.note_failure(Source::of(core::net::Ipv4Addr::from(number).into()), at(0), &limits);

@@ -79,6 +79,16 @@ impl CallRecords for Sqlite {
         }
         Ok(())
     }
+
+    fn call_page(
+        &self,
+        filter: &CallFilter,
+        before: i64,
+        most: usize,
+    ) -> Result<Vec<(i64, String)>, Error> {
+        page(&self.database(), filter, before, most.min(PAGE))
+            .map_err(to("read the records of calls"))
+    }
 }
 
 fn insert(database: &Connection, call: &StoredCall) -> rusqlite::Result<()> {

@@ -7,6 +7,8 @@ mod checkpoints;
 mod failure;
 mod journal;
 mod messages;
+mod panel;
+mod panel_tables;
 mod salvage;
 mod services;
 mod tables;

@@ -2,6 +2,7 @@
 //! damaged one is kept.
 
 use super::failure::{of, to};
+use super::panel_tables;
 use super::tables::{DATABASE_MODE, SECRET, STEPS, get_setting, make_tables};
 use crate::{Error, Log};
 use net::wall_clock;
@@ -69,6 +70,9 @@ pub(super) fn salvage(path: &Path, reason: String, log: Log) -> Result<(), Error
     let services = "always, busy, no_answer, unreachable, no_answer_after, do_not_disturb";
     let services = copy("call_services", &["domain", "name"], services)?;
     let messages = copy("message", &["id"], "user, received, sender, content_type, body")?;
+    for (table, key, rest) in panel_tables::COPIED {
+        copy(table, &[key], rest)?;
+    }
     drop(damaged);
     remove(&copy_path)?;
     if users.rows == 0 && !users.is_whole {

@@ -2,7 +2,7 @@
 
 use super::failure::to;
 use crate::{Error, UserServices};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use sip::Duration;
 use sip_server::CallServices;
 
@@ -47,6 +47,22 @@ pub(super) fn put(
         Ok(true)
     };
     store().map_err(to("store call services"))
+}
+
+/// The call services of one user.
+///
+/// # Errors
+/// [`Error`] if the storage fails.
+pub(super) fn one(database: &Connection, name: &str, domain: &str) -> Result<CallServices, Error> {
+    let read = || -> rusqlite::Result<Option<UserServices>> {
+        let mut select = database.prepare_cached(
+            "SELECT domain, name, always, busy, no_answer, unreachable, no_answer_after,
+             do_not_disturb FROM call_services WHERE domain = ?1 AND name = ?2",
+        )?;
+        select.query_row([domain, name], services).optional()
+    };
+    let found = read().map_err(to("read call services"))?;
+    Ok(found.map_or_else(CallServices::default, |found| found.services))
 }
 
 /// Passes the call services of every user, or of the users of `domain`, to `each`, by domain and

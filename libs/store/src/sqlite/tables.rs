@@ -1,6 +1,7 @@
 //! The tables of the database, the schema versions, and the settings.
 
 use super::failure::to;
+use super::panel_tables;
 use crate::Error;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -17,7 +18,8 @@ pub(super) const SECRET: &str = "secret";
 pub(super) const REALMS: &str = "realms";
 
 /// The migrations, each from one schema version to the next. The first one creates the tables.
-pub(super) const STEPS: [&str; 7] = [TABLES, LOGINS, RECORDS, CALLS, SERVICES, AGENTS, MESSAGES];
+pub(super) const STEPS: [&str; 8] =
+    [TABLES, LOGINS, RECORDS, CALLS, SERVICES, AGENTS, MESSAGES, panel_tables::TABLES];
 
 /// The key of the setting that is present once records of calls were imported.
 pub(super) const CALLS_IMPORTED: &str = "calls_imported";

@@ -1,6 +1,6 @@
 //! TLS for connections: the present server and client configuration.
 
-use crate::certificates::Tls;
+use crate::certificates::{Certificate, Tls};
 use crate::page;
 use crate::settings::Settings;
 use net::tls::{CertificateDer, Proof, Server, ServerName, Session, TlsError};
@@ -84,6 +84,11 @@ impl CurrentTls {
     /// The end of the validity of the first certificate, if there is one.
     pub(crate) fn valid_until(&self) -> Option<SystemTime> {
         self.tls.read().as_ref().and_then(|tls| tls.valid_until)
+    }
+
+    /// The certificates in use.
+    pub(crate) fn certificates(&self) -> Vec<Certificate> {
+        self.tls.read().as_ref().map(|tls| tls.certificates.clone()).unwrap_or_default()
     }
 
     /// Begins the TLS session of an accepted connection. Returns `None` if `transport` is not

@@ -1,7 +1,9 @@
 //! One HTTP connection: its TLS handshake, its requests, and the limits of their time and size.
 
-use super::reply::{Pages, Reply, Request, refusal};
+use super::forms;
+use super::reply::{Pages, Reply, Request, foreign_host, refusal};
 use crate::serve::connections::CurrentTls;
+use crate::serve::panel::PanelQueue;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -10,6 +12,7 @@ use hyper::{Method, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +39,8 @@ pub(super) struct Conversation {
     /// The names of this server.
     pub(super) hosts: Vec<String>,
     pub(super) pages: Arc<dyn Pages>,
+    /// The panel, if it is served.
+    pub(super) panel: Option<PanelQueue>,
 }
 
 impl Conversation {
@@ -43,21 +48,30 @@ impl Conversation {
     ///
     /// # Errors
     /// The handshake or a request fails.
-    pub(super) async fn serve(self: &Arc<Self>, socket: TcpStream) -> io::Result<()> {
+    pub(super) async fn serve(
+        self: &Arc<Self>,
+        socket: TcpStream,
+        remote: IpAddr,
+    ) -> io::Result<()> {
         socket.set_nodelay(true)?;
-        let Some(tls) = &self.tls else { return self.requests(socket).await };
+        let Some(tls) = &self.tls else { return self.requests(socket, remote).await };
         let server = tls.server().ok_or_else(|| io::Error::other("there is no certificate"))?;
         let handshake = TlsAcceptor::from(server.for_http()).accept(socket);
-        self.requests(timeout(PATIENCE, handshake).await??).await
+        self.requests(timeout(PATIENCE, handshake).await??, remote).await
     }
 
     async fn requests(
         self: &Arc<Self>,
         stream: impl AsyncRead + AsyncWrite + Unpin,
+        remote: IpAddr,
     ) -> io::Result<()> {
-        let service = service_fn(|request| {
-            let reply = self.answer(&request);
-            async move { Ok::<_, Infallible>(reply) }
+        let service = service_fn(|request| async move {
+            Ok::<_, Infallible>(match &self.panel {
+                Some(panel) if PanelQueue::serves(request.uri().path()) => {
+                    self.ask_panel(panel, request, remote).await
+                }
+                _ => self.answer(&request),
+            })
         });
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
@@ -76,6 +90,31 @@ impl Conversation {
             // Also the end of an idle connection.
             Err(error) if error.is_timeout() => Ok(()),
             served => served.map_err(io::Error::other),
+        }
+    }
+
+    /// The answer of the panel, which another thread gives.
+    async fn ask_panel(
+        &self,
+        panel: &PanelQueue,
+        request: hyper::Request<Incoming>,
+        remote: IpAddr,
+    ) -> Response<Full<Bytes>> {
+        let is_head = request.method() == Method::HEAD;
+        if let Some(refusal) = foreign_host(request.headers(), &self.hosts) {
+            return refusal.into_response(is_head, true);
+        }
+        let read = timeout(PATIENCE, forms::read(request, remote, self.tls.is_some())).await;
+        let request = match read.unwrap_or_else(|_| Err(Reply::text(408, "it came too slowly\n"))) {
+            Ok(request) => request,
+            Err(refusal) => return refusal.into_response(is_head, true),
+        };
+        match panel.ask(request).await {
+            Some(reply) => forms::response(reply, is_head),
+            None => {
+                let text = "too many requests wait for the panel: try again in a moment\n";
+                Reply::text(503, text).into_response(is_head, true)
+            }
         }
     }
 

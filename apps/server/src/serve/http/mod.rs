@@ -3,12 +3,14 @@
 
 mod bounds;
 mod connection;
+mod forms;
 mod reply;
 
 pub(super) use bounds::HttpCounters;
 pub(super) use reply::{Pages, Reply, Request};
 
 use super::connections::CurrentTls;
+use super::panel::PanelQueue;
 use crate::failure::{Failure, during};
 use crate::http::HttpSettings;
 use crate::log;
@@ -71,6 +73,7 @@ impl HttpListener {
         hosts: Vec<String>,
         counters: Arc<HttpCounters>,
         pages: Arc<dyn Pages>,
+        panel: Option<PanelQueue>,
     ) -> std::io::Result<HttpThread> {
         let (ending, ended) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -79,7 +82,7 @@ impl HttpListener {
                 log::warn("turns", || format!("HTTP has the priority of messages: {error}"));
             }
             let tls = self.is_secure.then_some(tls);
-            let conversation = Arc::new(Conversation { tls, hosts, pages });
+            let conversation = Arc::new(Conversation { tls, hosts, pages, panel });
             let serving = async {
                 if let Err(error) = serve(self, conversation, &counters, ended).await {
                     log::error("http", || format!("HTTP is no longer served: {error}"));
@@ -143,7 +146,7 @@ async fn converse(
     remote: SocketAddr,
     counters: &HttpCounters,
 ) {
-    if let Err(error) = conversation.serve(socket).await {
+    if let Err(error) = conversation.serve(socket, remote.ip()).await {
         counters.failures.fetch_add(1, Ordering::Relaxed);
         log::info("http", || format!("the HTTP connection from {remote} ends: {error}"));
     }

@@ -78,6 +78,11 @@ pub(super) fn refusal(
     if !body.is_end_stream() {
         return Some(Reply::text(413, "a request must have no content\n"));
     }
+    foreign_host(fields, hosts)
+}
+
+/// The reply to a request that names another host than `hosts`.
+pub(super) fn foreign_host(fields: &HeaderMap, hosts: &[String]) -> Option<Reply> {
     let host = fields.get(header::HOST).map(|host| host.to_str().unwrap_or_default());
     match host {
         Some(host) if !is_own(host, hosts) => Some(Reply::text(

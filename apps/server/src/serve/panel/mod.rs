@@ -1,0 +1,59 @@
+//! The panel of the running server: its thread, and its view of the server.
+
+mod listing;
+mod queue;
+mod server;
+
+pub(super) use queue::{PanelQueue, PanelThread};
+
+use super::connections::CurrentTls;
+use super::desk::Running;
+use super::reload::ReadSettings;
+use crate::cli::Place;
+use crate::failure::{Failure, during};
+use crate::log;
+use crate::panel_settings::PanelSettings;
+use ::panel::{Config, Panel};
+use server::PanelServer;
+use std::sync::Arc;
+use store::Storage;
+
+/// The parts of the server that the panel needs.
+pub(super) struct Parts {
+    pub(super) desk: Arc<Running>,
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) tls: Arc<CurrentTls>,
+    pub(super) read_settings: ReadSettings,
+    pub(super) place: Place,
+}
+
+/// Starts the panel, if the settings have one. `url` is the address of the HTTP listener. Without an
+/// account the log gets the link that makes the first administrator.
+///
+/// # Errors
+/// [`Failure`] if the storage fails, or the system gives no thread or no random bytes.
+pub(super) fn start(
+    settings: PanelSettings,
+    parts: Parts,
+    url: &str,
+) -> Result<Option<(PanelQueue, PanelThread)>, Failure> {
+    if !settings.enabled {
+        return Ok(None);
+    }
+    let storage: Arc<dyn Storage> = Arc::clone(&parts.storage);
+    // The first call fails here instead of in the thread.
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(during("cannot choose a secret"))?;
+    let random = Box::new(|| {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).expect("the system has given random bytes before");
+        bytes
+    });
+    let server = Arc::new(PanelServer::new(parts));
+    let mut panel = Panel::new(Config { idle: settings.idle }, server, storage, random);
+    log::info("panel", || format!("serves the panel at {url}/panel/"));
+    if let Some(path) = panel.setup_path()? {
+        log::info("panel", || format!("make the first administrator of the panel at {url}{path}"));
+    }
+    Ok(Some(queue::start(panel)?))
+}

@@ -1,0 +1,248 @@
+//! The forms of a session.
+
+use crate::form::{Form, encoded};
+use crate::http::{Reply, Request};
+use crate::pages::calls;
+use crate::panel::{Client, Panel, Problem};
+use crate::password;
+use crate::role::Role;
+use crate::server::Question;
+use crate::sessions::Session;
+use crate::texts::fill;
+use crate::tokens::new_token;
+use serde_json::{Map, Value, json};
+
+/// The members of a change of call services that are targets of forwards.
+const FORWARDS: [(&str, &str); 4] = [
+    ("always", "always"),
+    ("busy", "busy"),
+    ("no_answer", "no-answer"),
+    ("unreachable", "unreachable"),
+];
+
+impl Panel {
+    /// Carries out the form `rest` of the session `id`, and leads to the page that shows the result.
+    pub(crate) fn act(
+        &mut self,
+        request: &Request,
+        id: &str,
+        session: &Session,
+        rest: &[&str],
+        form: &Form,
+    ) -> Reply {
+        if *rest == ["logout"] {
+            self.note(request, &session.account, "log out", "", None);
+            return self.log_out(request, id);
+        }
+        let (notice, path) = match self.carry_out(request, id, session, rest, form) {
+            Ok((text, path)) => ((false, text), path),
+            Err(Problem::NotFound) => return self.failure(404),
+            Err(Problem::NotAllowed) => ((true, self.texts.not_allowed.to_owned()), page_of(rest)),
+            Err(Problem::Refused(text)) => ((true, text), page_of(rest)),
+        };
+        if let Some(session) = self.sessions.find(id, request.now, true) {
+            session.notice = Some(notice);
+        }
+        Reply::see(path)
+    }
+
+    /// Carries out a form. Returns a message, and the path of the page that shows it.
+    fn carry_out(
+        &mut self,
+        request: &Request,
+        id: &str,
+        session: &Session,
+        rest: &[&str],
+        form: &Form,
+    ) -> Result<(String, String), Problem> {
+        let client = Client { name: session.account.clone(), role: session.role };
+        let texts = self.texts;
+        let here = || page_of(rest);
+        let said = |text: &str, value: &str| fill(text, &[value]);
+        Ok(match *rest {
+            ["users"] => {
+                let user = form.get("user").to_owned();
+                let question = Question::PutUser { user, password: form.raw("new").to_owned() };
+                let rows = self.ask(request, &client, &question)?;
+                (self.stored(&rows), here())
+            }
+            ["users", user, "password"] => {
+                let password = form.raw("new").to_owned();
+                let question = Question::PutUser { user: user.to_owned(), password };
+                let rows = self.ask(request, &client, &question)?;
+                (self.stored(&rows), here())
+            }
+            ["users", user, "services"] => {
+                for change in changes(form) {
+                    let user = user.to_owned();
+                    self.ask(request, &client, &Question::ChangeServices { user, change })?;
+                }
+                (said(texts.services_saved, user), here())
+            }
+            ["users", user, "remove"] => {
+                self.ask(request, &client, &Question::RemoveUser(user.to_owned()))?;
+                (said(texts.user_removed, user), "/panel/users".to_owned())
+            }
+            ["calls", "end"] => {
+                let question = Question::EndCall(form.get("id").to_owned());
+                let rows = self.ask(request, &client, &question)?;
+                (calls::ended(&self.view(session), &rows), here())
+            }
+            ["bans", "lift"] => {
+                let source = form.get("source");
+                self.ask(request, &client, &Question::Unban(source.to_owned()))?;
+                (said(texts.ban_lifted, source), here())
+            }
+            ["system", "reload"] => {
+                self.ask(request, &client, &Question::Reload)?;
+                (texts.reloaded.to_owned(), here())
+            }
+            ["access", "password"] => {
+                self.change_own_password(request, id, session, form)?;
+                (texts.password_saved.to_owned(), here())
+            }
+            ["access", ref change @ ..] => {
+                if session.role < Role::Administrator {
+                    self.note(
+                        request,
+                        &client.name,
+                        "change accounts",
+                        "",
+                        Some(&Problem::NotAllowed),
+                    );
+                    return Err(Problem::NotAllowed);
+                }
+                let changed = self.change_access(request, change, form);
+                let action = format!("change {}", change.join(" "));
+                self.note(request, &client.name, &action, form.get("name"), changed.as_ref().err());
+                (changed?, here())
+            }
+            _ => return Err(Problem::NotFound),
+        })
+    }
+
+    /// The message about the stored user in `rows`.
+    fn stored(&self, rows: &[Value]) -> String {
+        let row = rows.first().unwrap_or(&Value::Null);
+        let text = match (row["added"] == 1, row["changed"] == 1) {
+            (true, _) => self.texts.user_added,
+            (false, true) => self.texts.user_changed,
+            (false, false) => self.texts.user_same,
+        };
+        let uri = row["uri"].as_str().unwrap_or_default();
+        fill(text, &[uri.strip_prefix("sip:").unwrap_or(uri)])
+    }
+
+    fn change_own_password(
+        &mut self,
+        request: &Request,
+        id: &str,
+        session: &Session,
+        form: &Form,
+    ) -> Result<(), Problem> {
+        let texts = self.texts;
+        let refused = |text: &str| Err(Problem::Refused(text.to_owned()));
+        let name = &session.account;
+        if !self.clients.may_try(request.source, name, request.now) {
+            return refused(texts.log_in_wait);
+        }
+        let account = self.data.panel_accounts()?.into_iter().find(|it| it.name == *name);
+        let stored = account.map(|account| account.password);
+        if !password::is_right(form.raw("password"), stored.as_deref()) {
+            self.clients.note_failure(request.source, name, request.now);
+            return refused(texts.wrong_password);
+        }
+        if form.raw("new") != form.raw("again") {
+            return refused(texts.passwords_differ);
+        }
+        self.put_account(request, name, form.raw("new"), session.role)?;
+        self.sessions.end_of(name, Some(id));
+        self.note(request, name, "change the own password", "", None);
+        Ok(())
+    }
+
+    /// Changes accounts and tokens.
+    fn change_access(
+        &mut self,
+        request: &Request,
+        change: &[&str],
+        form: &Form,
+    ) -> Result<String, Problem> {
+        let (texts, name) = (self.texts, form.get("name"));
+        let refused = |text: &str| Problem::Refused(text.to_owned());
+        let role = || Role::named(form.get("role")).ok_or_else(|| refused(texts.bad_request));
+        match change {
+            ["accounts"] => {
+                let role = role()?;
+                if role < Role::Administrator && self.is_last_administrator(name)? {
+                    return Err(refused(texts.last_administrator));
+                }
+                self.put_account(request, name, form.raw("new"), role)?;
+                self.sessions.end_of(name, None);
+                Ok(fill(texts.account_saved, &[name]))
+            }
+            ["accounts", "remove"] => {
+                if self.is_last_administrator(name)? {
+                    return Err(refused(texts.last_administrator));
+                }
+                if !self.data.remove_panel_account(name)? {
+                    return Err(Problem::NotFound);
+                }
+                self.sessions.end_of(name, None);
+                Ok(fill(texts.account_removed, &[name]))
+            }
+            ["tokens"] => {
+                let is_good = (1..=64).contains(&name.len());
+                if !is_good {
+                    return Err(refused(texts.bad_account));
+                }
+                if self.data.panel_tokens()?.iter().any(|token| token.name == name) {
+                    return Err(refused(texts.token_there));
+                }
+                let token = new_token(name, role()?, (self.random)(), request.now.as_secs());
+                self.data.put_panel_token(&token.stored)?;
+                Ok(fill(texts.token_added, &[name, &token.text]))
+            }
+            ["tokens", "remove"] => match self.data.remove_panel_token(name)? {
+                true => Ok(fill(texts.token_removed, &[name])),
+                false => Err(Problem::NotFound),
+            },
+            _ => Err(Problem::NotFound),
+        }
+    }
+
+    /// Returns true if `name` is the only administrator.
+    fn is_last_administrator(&self, name: &str) -> Result<bool, Problem> {
+        let accounts = self.data.panel_accounts()?;
+        let mut administrators = accounts.iter().filter(|it| it.role == Role::Administrator.name());
+        let is_one = administrators.clone().count() == 1;
+        Ok(is_one && administrators.any(|account| account.name == name))
+    }
+}
+
+/// The changes of call services by a form: the removed forwards, then those that are set.
+fn changes(form: &Form) -> Vec<Value> {
+    let off = FORWARDS.iter().filter(|(name, _)| form.get(name).is_empty());
+    let mut changes: Vec<_> = off.map(|(_, kind)| json!({ "off": kind })).collect();
+    let mut set = Map::new();
+    for (name, _) in FORWARDS {
+        form.some(name).map(|target| set.insert(name.to_owned(), json!(target)));
+    }
+    let seconds = form.get("after").parse::<u64>().ok();
+    if let Some(seconds) = seconds.filter(|_| form.some("no_answer").is_some()) {
+        set.insert("after".to_owned(), json!(seconds.saturating_mul(1000)));
+    }
+    let is_on = !form.get("do_not_disturb").is_empty();
+    set.insert("do_not_disturb".to_owned(), json!(is_on));
+    changes.push(Value::Object(set));
+    changes
+}
+
+/// The page of the form `rest`.
+fn page_of(rest: &[&str]) -> String {
+    match rest {
+        ["users", user, _] => format!("/panel/users/{}", encoded(user)),
+        [first, ..] => format!("/panel/{first}"),
+        [] => "/panel/".to_owned(),
+    }
+}

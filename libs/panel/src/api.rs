@@ -1,0 +1,208 @@
+//! The HTTP API: the data of the pages as JSON, for programs with a token. `assets/openapi.json`
+//! describes it.
+
+use crate::form::Form;
+use crate::http::{Method, Reply, Request};
+use crate::panel::{Client, Panel, Problem};
+use crate::role::Role;
+use crate::rows;
+use crate::server::{Question, RecordFilter};
+use crate::tokens;
+use serde_json::{Value, json};
+
+/// The default and the maximum number of rows of a list.
+const LIMITS: (usize, usize) = (50, 500);
+
+/// The shape of an answer.
+enum Shape {
+    /// One object. No row means that there is no such object.
+    One,
+    /// A list.
+    List,
+    /// A part of a list, with the value of `after` for the next one.
+    Page(usize, fn(&Value) -> String),
+}
+
+/// A request that is not served: status and message.
+struct Refusal(u16, String);
+
+fn refused<T>(status: u16, text: &str) -> Result<T, Refusal> {
+    Err(Refusal(status, text.to_owned()))
+}
+
+impl Panel {
+    /// Answers a request of the API. `rest` is its path behind `/api/v1`.
+    pub(crate) fn api(&mut self, request: &Request, rest: &[&str]) -> Reply {
+        if *rest == ["openapi.json"] && request.method == Method::Get {
+            return Reply::file("application/json", include_str!("../assets/openapi.json"));
+        }
+        match self.api_answer(request, rest) {
+            Ok(answer) => Reply::json(200, &answer),
+            Err(Refusal(status, text)) => {
+                let reply = Reply::json(status, &json!({ "error": text }));
+                match status {
+                    401 => reply.with("www-authenticate", "Bearer".to_owned()),
+                    _ => reply,
+                }
+            }
+        }
+    }
+
+    fn api_answer(&mut self, request: &Request, rest: &[&str]) -> Result<Value, Refusal> {
+        let client = self.api_client(request)?;
+        let (question, kind) = question(request, rest)?;
+        let mut rows = self.ask(request, &client, &question).map_err(|problem| match problem {
+            Problem::NotFound => Refusal(404, "there is no such object".to_owned()),
+            Problem::NotAllowed => {
+                Refusal(403, format!("this needs a token with the role {}", question.role()))
+            }
+            Problem::Refused(text) => Refusal(422, text),
+        })?;
+        match kind {
+            Shape::One => match rows.into_iter().next() {
+                Some(row) => Ok(row),
+                None => refused(404, "there is no such object"),
+            },
+            Shape::List => Ok(json!({ "items": rows })),
+            Shape::Page(most, key) => {
+                let has_more = rows.len() > most;
+                rows.truncate(most);
+                let next = rows.last().filter(|_| has_more).map(key);
+                Ok(json!({ "items": rows, "next": next }))
+            }
+        }
+    }
+
+    /// The token of a request.
+    fn api_client(&mut self, request: &Request) -> Result<Client, Refusal> {
+        if self.clients.must_wait(request.source, request.now) {
+            return refused(429, "too many wrong tokens: wait ten minutes");
+        }
+        let given = request.authorization.as_deref().unwrap_or_default();
+        let Some((scheme, token)) = given.split_once(' ') else {
+            return refused(401, "the header field Authorization: Bearer TOKEN is missing");
+        };
+        let hash = tokens::hash(token.trim());
+        let stored = self.data.panel_tokens().map_err(|it| Refusal(500, it.to_string()))?;
+        let found = stored.into_iter().find(|stored| stored.hash == hash);
+        let role = found.as_ref().and_then(|token| Role::named(&token.role));
+        match (found, role) {
+            (Some(found), Some(role)) if scheme.eq_ignore_ascii_case("bearer") => {
+                Ok(Client { name: format!("token {}", found.name), role })
+            }
+            _ => {
+                self.clients.note_failure(request.source, "", request.now);
+                let problem = Problem::Refused("wrong token".to_owned());
+                self.note(request, "", "use the HTTP API", "", Some(&problem));
+                refused(401, "the token is wrong, or was removed")
+            }
+        }
+    }
+}
+
+/// The question of a request, and the shape of its answer.
+fn question(request: &Request, rest: &[&str]) -> Result<(Question, Shape), Refusal> {
+    use Method::{Delete, Get, Patch, Post, Put};
+    let Some(query) = Form::parse(&request.query) else {
+        return refused(400, "the query cannot be read");
+    };
+    let search = query.get("search").to_owned();
+    let after = query.some("after").map(str::to_owned);
+    let most = limit(&query)?;
+    Ok(match (request.method, rest) {
+        (Get, ["status"]) => (Question::Status, Shape::One),
+        (Get, ["users"]) => {
+            (Question::Users { search, after, most: most + 1 }, Shape::Page(most, user_key))
+        }
+        (Get, ["users", user]) => (Question::User((*user).to_owned()), Shape::One),
+        (Put, ["users", user]) => {
+            let body = body(request)?;
+            let Some(password) = body["password"].as_str() else {
+                return refused(422, "the member `password` is missing: expected a text");
+            };
+            let (user, password) = ((*user).to_owned(), password.to_owned());
+            (Question::PutUser { user, password }, Shape::One)
+        }
+        (Delete, ["users", user]) => (Question::RemoveUser((*user).to_owned()), Shape::One),
+        (Patch, ["users", user, "services"]) => {
+            let (user, change) = ((*user).to_owned(), body(request)?);
+            (Question::ChangeServices { user, change }, Shape::One)
+        }
+        (Get, ["registrations"]) => {
+            let user = query.some("user").map(str::to_owned);
+            let pair = after.as_deref().and_then(|after| after.split_once(' '));
+            let after = pair.map(|(user, contact)| (user.to_owned(), contact.to_owned()));
+            let question = Question::Registrations { user, search, after, most: most + 1 };
+            (question, Shape::Page(most, registration_key))
+        }
+        (Get, ["calls"]) => (Question::Calls, Shape::List),
+        (Delete, ["calls", id]) => (Question::EndCall((*id).to_owned()), Shape::One),
+        (Get, ["records"]) => {
+            let filter = RecordFilter {
+                user: query.some("user").map(str::to_owned),
+                since: whole(&query, "since")?,
+                until: whole(&query, "until")?,
+                is_failed: query.get("failed") == "true",
+                before: whole(&query, "after")?.map(u64::cast_signed),
+                most: most + 1,
+            };
+            (Question::Records(filter), Shape::Page(most, record_key))
+        }
+        (Get, ["trunks"]) => (Question::Trunks, Shape::List),
+        (Get, ["routes", number]) => {
+            let [from, trunk] = ["from", "trunk"].map(|it| query.some(it).map(str::to_owned));
+            (Question::Route { number: (*number).to_owned(), from, trunk }, Shape::One)
+        }
+        (Get, ["bans"]) => (Question::Bans, Shape::List),
+        (Delete, ["bans", source]) => (Question::Unban((*source).to_owned()), Shape::One),
+        (Get, ["certificates"]) => (Question::Certificates, Shape::List),
+        (Get, ["check"]) => (Question::Check, Shape::One),
+        (Post, ["reload"]) => (Question::Reload, Shape::One),
+        (Get, ["doctor"]) => (Question::Doctor, Shape::List),
+        _ => return refused(404, "there is no such resource, or not with this method"),
+    })
+}
+
+fn user_key(row: &Value) -> String {
+    format!("{}@{}", rows::text(row, "name"), rows::text(row, "domain"))
+}
+
+fn registration_key(row: &Value) -> String {
+    format!("{} {}", rows::text(row, "address_of_record"), rows::text(row, "contact"))
+}
+
+fn record_key(row: &Value) -> String {
+    rows::text(row, "id")
+}
+
+/// The value of the parameter `name`.
+fn whole(query: &Form, name: &str) -> Result<Option<u64>, Refusal> {
+    let parsed = query.some(name).map(str::parse::<u64>).transpose();
+    let is_small = |value: &u64| i64::try_from(*value).is_ok();
+    match parsed {
+        Ok(value) if value.as_ref().is_none_or(is_small) => Ok(value),
+        _ => refused(422, &format!("the parameter `{name}` is not a whole number")),
+    }
+}
+
+fn limit(query: &Form) -> Result<usize, Refusal> {
+    let (usual, most) = LIMITS;
+    let wanted = whole(query, "limit")?.map_or(usual, |it| usize::try_from(it).unwrap_or(most));
+    match (1..=most).contains(&wanted) {
+        true => Ok(wanted),
+        false => refused(422, &format!("the parameter `limit` is not from 1 to {most}")),
+    }
+}
+
+/// The JSON object in the content of a request.
+fn body(request: &Request) -> Result<Value, Refusal> {
+    let kind = request.content_type.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/json") {
+        return refused(415, "the content is not application/json");
+    }
+    match serde_json::from_slice::<Value>(&request.body) {
+        Ok(value) if value.is_object() => Ok(value),
+        Ok(_) => refused(422, "the content is not an object"),
+        Err(error) => refused(400, &format!("the content is not JSON: {error}")),
+    }
+}

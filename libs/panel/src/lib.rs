@@ -1,0 +1,28 @@
+//! The panel of a server: web pages for its administrators, and the same by an HTTP API.
+//!
+//! A [`Panel`] answers one [`Request`] at a time. It has neither sockets nor a clock: the owner
+//! passes parsed requests with the time of day, and a source of random bytes. The state of the
+//! server comes from a [`Server`], the accounts from a [`PanelData`](store::PanelData).
+
+mod acts;
+mod api;
+mod audit;
+mod clients;
+mod form;
+mod http;
+mod pages;
+mod panel;
+mod password;
+mod role;
+mod rows;
+mod server;
+mod sessions;
+mod shows;
+mod texts;
+mod tokens;
+
+pub use http::{Method, Reply, Request};
+pub use panel::{Config, Panel, Random};
+pub use role::Role;
+pub use server::{Question, RecordFilter, Server};
+pub use tokens::{NewToken, new_token};

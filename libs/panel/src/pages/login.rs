@@ -1,0 +1,58 @@
+//! The login and the making of the first administrator.
+
+use super::frame::bare;
+use super::parts::field;
+use crate::password::MIN_LENGTH;
+use crate::texts::Texts;
+use maud::html;
+
+/// The login.
+pub(crate) fn login(texts: &Texts, notice: Option<&(bool, String)>) -> String {
+    let body = html! {
+        form.card method="post" action="/panel/login" {
+            label {
+                span { (texts.name) }
+                input name="name" autocomplete="username" required autofocus maxlength="64";
+            }
+            (field("password", "password", texts.password, ""))
+            button { (texts.log_in) }
+        }
+    };
+    bare(texts, texts.log_in, notice, &body)
+}
+
+/// The form for the first administrator, behind the link with `key`.
+pub(crate) fn setup(texts: &Texts, key: &str, notice: Option<&(bool, String)>) -> String {
+    let password = |name: &str, label: &str| {
+        html! {
+            label {
+                span { (label) }
+                input type="password" name=(name) autocomplete="new-password" required
+                    minlength=(MIN_LENGTH);
+            }
+        }
+    };
+    let body = html! {
+        p { (texts.setup_about) }
+        form.card method="post" action="/panel/setup" {
+            input type="hidden" name="key" value=(key);
+            label {
+                span { (texts.name) }
+                input name="name" autocomplete="username" required autofocus maxlength="64";
+            }
+            (password("new", texts.password))
+            (password("again", texts.password_again))
+            button { (texts.setup_do) }
+        }
+    };
+    bare(texts, texts.setup, notice, &body)
+}
+
+/// A page with a message and a link to the login.
+pub(crate) fn message(texts: &Texts, text: &str) -> String {
+    let body = html! {
+        p { (text) }
+        p { a href="/panel/login" { (texts.log_in) } }
+    };
+    bare(texts, texts.failed, None, &body)
+}

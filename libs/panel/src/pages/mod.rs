@@ -1,0 +1,11 @@
+//! The pages, as functions of their data.
+
+pub(crate) mod access;
+pub(crate) mod calls;
+pub(crate) mod frame;
+pub(crate) mod login;
+pub(crate) mod overview;
+pub(crate) mod parts;
+pub(crate) mod system;
+pub(crate) mod trunks;
+pub(crate) mod users;

@@ -1,0 +1,119 @@
+//! The accounts, tokens and actions of the panel, and pages of users.
+
+use crate::Error;
+use sip_server::CallServices;
+
+/// A person that may use the panel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PanelAccount {
+    /// The name at login.
+    pub name: String,
+    /// The role, in the form of the owner.
+    pub role: String,
+    /// The hash of the password, as a PHC string.
+    pub password: String,
+    /// The time of its creation in seconds since 1970.
+    pub created: u64,
+}
+
+/// A token of a program that uses the HTTP API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PanelToken {
+    /// The name, for people.
+    pub name: String,
+    /// The role, in the form of the owner.
+    pub role: String,
+    /// The SHA-256 hash of the token.
+    pub hash: [u8; 32],
+    /// The time of its creation in seconds since 1970.
+    pub created: u64,
+}
+
+/// An action by the panel or the HTTP API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PanelAction {
+    /// The time in seconds since 1970.
+    pub at: u64,
+    /// The account or token. At a failed login, the name that was tried.
+    pub account: String,
+    /// The address of the client.
+    pub source: String,
+    /// The action, such as `login` or `remove user`.
+    pub action: String,
+    /// The object of the action, such as a user.
+    pub object: String,
+    /// The error, or an empty text.
+    pub error: String,
+}
+
+/// The maximum number of stored actions. The oldest are deleted.
+pub const MAX_PANEL_ACTIONS: u32 = 10_000;
+
+/// The storage of the panel. Every method may block.
+pub trait PanelData: Send + Sync {
+    /// All accounts, by name.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn panel_accounts(&self) -> Result<Vec<PanelAccount>, Error>;
+
+    /// Stores an account, or replaces the one of that name.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn put_panel_account(&self, account: &PanelAccount) -> Result<(), Error>;
+
+    /// Removes an account. Returns false if there was none of that name.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn remove_panel_account(&self, name: &str) -> Result<bool, Error>;
+
+    /// All tokens, by name.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn panel_tokens(&self) -> Result<Vec<PanelToken>, Error>;
+
+    /// Stores a token, or replaces the one of that name.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn put_panel_token(&self, token: &PanelToken) -> Result<(), Error>;
+
+    /// Removes a token. Returns false if there was none of that name.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn remove_panel_token(&self, name: &str) -> Result<bool, Error>;
+
+    /// Stores an action.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn add_panel_action(&self, action: &PanelAction) -> Result<(), Error>;
+
+    /// The latest actions with identifiers below `before`, the latest first, each with its own.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn panel_actions(&self, before: i64, most: usize) -> Result<Vec<(i64, PanelAction)>, Error>;
+
+    /// At most `most` users, by domain and name, behind `after` (domain and name), with `search` in
+    /// `name@domain`, in any case of ASCII letters: names and domains.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn find_users(
+        &self,
+        search: &str,
+        after: Option<(&str, &str)>,
+        most: usize,
+    ) -> Result<Vec<(String, String)>, Error>;
+
+    /// The call services of one user.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn services_of(&self, name: &str, domain: &str) -> Result<CallServices, Error>;
+}

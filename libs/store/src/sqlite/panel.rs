@@ -1,0 +1,228 @@
+//! The data of the panel in the database.
+
+use super::failure::to;
+use super::services;
+use super::{Error, Sqlite};
+use crate::panel::{MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken};
+use rusqlite::{Row, params};
+use sip_server::CallServices;
+
+impl PanelData for Sqlite {
+    fn panel_accounts(&self) -> Result<Vec<PanelAccount>, Error> {
+        self.select(
+            "SELECT name, role, password, created FROM panel_account ORDER BY name",
+            |row| {
+                Ok(PanelAccount {
+                    name: row.get(0)?,
+                    role: row.get(1)?,
+                    password: row.get(2)?,
+                    created: row.get::<_, i64>(3)?.cast_unsigned(),
+                })
+            },
+        )
+    }
+
+    fn put_panel_account(&self, account: &PanelAccount) -> Result<(), Error> {
+        let PanelAccount { name, role, password, created } = account;
+        self.change(
+            "INSERT OR REPLACE INTO panel_account VALUES (?1, ?2, ?3, ?4)",
+            params![name, role, password, created.cast_signed()],
+        )
+        .map(drop)
+    }
+
+    fn remove_panel_account(&self, name: &str) -> Result<bool, Error> {
+        self.change("DELETE FROM panel_account WHERE name = ?1", params![name])
+    }
+
+    fn panel_tokens(&self) -> Result<Vec<PanelToken>, Error> {
+        self.select("SELECT name, role, hash, created FROM panel_token ORDER BY name", |row| {
+            Ok(PanelToken {
+                name: row.get(0)?,
+                role: row.get(1)?,
+                hash: row.get(2)?,
+                created: row.get::<_, i64>(3)?.cast_unsigned(),
+            })
+        })
+    }
+
+    fn put_panel_token(&self, token: &PanelToken) -> Result<(), Error> {
+        let PanelToken { name, role, hash, created } = token;
+        self.change(
+            "INSERT OR REPLACE INTO panel_token VALUES (?1, ?2, ?3, ?4)",
+            params![name, role, hash, created.cast_signed()],
+        )
+        .map(drop)
+    }
+
+    fn remove_panel_token(&self, name: &str) -> Result<bool, Error> {
+        self.change("DELETE FROM panel_token WHERE name = ?1", params![name])
+    }
+
+    fn add_panel_action(&self, action: &PanelAction) -> Result<(), Error> {
+        let PanelAction { at, account, source, action, object, error } = action;
+        self.change(
+            "INSERT INTO panel_action (at, account, source, action, object, error)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![at.cast_signed(), account, source, action, object, error],
+        )?;
+        self.change(
+            "DELETE FROM panel_action WHERE id <= (SELECT max(id) FROM panel_action) - ?1",
+            params![MAX_PANEL_ACTIONS],
+        )
+        .map(drop)
+    }
+
+    fn panel_actions(&self, before: i64, most: usize) -> Result<Vec<(i64, PanelAction)>, Error> {
+        let database = self.database();
+        let read = || -> rusqlite::Result<Vec<_>> {
+            let mut select = database.prepare_cached(
+                "SELECT id, at, account, source, action, object, error FROM panel_action
+                 WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+            )?;
+            select.query_map(params![before, most as i64], action)?.collect()
+        };
+        read().map_err(to("read the data of the panel"))
+    }
+
+    fn find_users(
+        &self,
+        search: &str,
+        after: Option<(&str, &str)>,
+        most: usize,
+    ) -> Result<Vec<(String, String)>, Error> {
+        let database = self.database();
+        let (domain, name) = after.unwrap_or_default();
+        let read = || -> rusqlite::Result<Vec<_>> {
+            let mut select = database.prepare_cached(
+                "SELECT name, domain FROM subscriber
+                 WHERE (domain, name) > (?1, ?2)
+                     AND (?3 = '' OR instr(lower(name || '@' || domain), lower(?3)) > 0)
+                 ORDER BY domain, name LIMIT ?4",
+            )?;
+            let values = params![domain, name, search, most as i64];
+            select.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        };
+        read().map_err(to("read the users"))
+    }
+
+    fn services_of(&self, name: &str, domain: &str) -> Result<CallServices, Error> {
+        services::one(&self.database(), name, domain)
+    }
+}
+
+fn action(row: &Row<'_>) -> rusqlite::Result<(i64, PanelAction)> {
+    let action = PanelAction {
+        at: row.get::<_, i64>(1)?.cast_unsigned(),
+        account: row.get(2)?,
+        source: row.get(3)?,
+        action: row.get(4)?,
+        object: row.get(5)?,
+        error: row.get(6)?,
+    };
+    Ok((row.get(0)?, action))
+}
+
+impl Sqlite {
+    fn select<T>(
+        &self,
+        query: &str,
+        row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, Error> {
+        let database = self.database();
+        let read = || -> rusqlite::Result<Vec<T>> {
+            database.prepare_cached(query)?.query_map([], row)?.collect()
+        };
+        read().map_err(to("read the data of the panel"))
+    }
+
+    /// Returns true if a row was changed.
+    fn change(&self, statement: &str, values: &[&dyn rusqlite::ToSql]) -> Result<bool, Error> {
+        let database = self.database();
+        let change = || database.prepare_cached(statement)?.execute(values);
+        change().map(|count| count > 0).map_err(to("store the data of the panel"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::tests::open;
+    use crate::{User, Users};
+    use sip::digest::Ha1Set;
+    use sip_server::Logins;
+
+    fn account(name: &str, role: &str) -> PanelAccount {
+        PanelAccount { name: name.into(), role: role.into(), password: "$x".into(), created: 7 }
+    }
+
+    #[test]
+    fn accounts_and_tokens_are_replaced_by_name_and_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        storage.put_panel_account(&account("eve", "administrator")).unwrap();
+        storage.put_panel_account(&account("bob", "operator")).unwrap();
+        storage.put_panel_account(&account("eve", "reader")).unwrap();
+        let expected = [account("bob", "operator"), account("eve", "reader")];
+        assert_eq!(storage.panel_accounts().unwrap(), expected);
+        assert!(storage.remove_panel_account("bob").unwrap());
+        assert!(!storage.remove_panel_account("bob").unwrap());
+        let token =
+            PanelToken { name: "ci".into(), role: "reader".into(), hash: [9; 32], created: 1 };
+        storage.put_panel_token(&token).unwrap();
+        drop(storage);
+        let storage = open(directory.path());
+        assert_eq!(storage.panel_tokens().unwrap(), [token]);
+        assert!(storage.remove_panel_token("ci").unwrap());
+        assert!(storage.panel_tokens().unwrap().is_empty());
+    }
+
+    #[test]
+    fn actions_are_read_by_pages_and_the_oldest_are_deleted() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        storage.database().execute_batch("PRAGMA synchronous = OFF").unwrap();
+        let count = u64::from(MAX_PANEL_ACTIONS) + 5;
+        for at in 0..count {
+            let action = PanelAction {
+                at,
+                account: "eve".into(),
+                source: "192.0.2.1".into(),
+                action: "login".into(),
+                object: String::new(),
+                error: String::new(),
+            };
+            storage.add_panel_action(&action).unwrap();
+        }
+        let page = storage.panel_actions(i64::MAX, 3).unwrap();
+        let times: Vec<_> = page.iter().map(|(_, action)| action.at).collect();
+        assert_eq!(times, [count - 1, count - 2, count - 3]);
+        let rest = storage.panel_actions(page[2].0, usize::MAX >> 1).unwrap();
+        assert_eq!(rest.len(), MAX_PANEL_ACTIONS as usize - 3);
+        assert_eq!(rest.last().unwrap().1.at, 5);
+    }
+
+    #[test]
+    fn users_are_found_by_pages_and_by_parts_of_their_address() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let user = |name: &str, domain: &str| User {
+            name: name.to_owned(),
+            domain: domain.into(),
+            logins: Logins {
+                by_name: Ha1Set::new(name.as_bytes(), domain.as_bytes(), b"secret"),
+                by_address: None,
+                by_auth_name: None,
+            },
+        };
+        let users = [user("Alice", "a.com"), user("bob", "a.com"), user("alice", "b.com")];
+        storage.put_users(&users).unwrap();
+        let find = |search: &str, after, most| storage.find_users(search, after, most).unwrap();
+        let pair = |name: &str, domain: &str| (name.to_owned(), domain.to_owned());
+        assert_eq!(find("", None, 2), [pair("Alice", "a.com"), pair("bob", "a.com")]);
+        assert_eq!(find("", Some(("a.com", "bob")), 2), [pair("alice", "b.com")]);
+        assert_eq!(find("ALI", None, 9), [pair("Alice", "a.com"), pair("alice", "b.com")]);
+        assert_eq!(find("b@a", None, 9), [pair("bob", "a.com")]);
+        assert!(find("%", None, 9).is_empty());
+    }
+}

@@ -1,0 +1,33 @@
+//! The tables of the panel.
+
+/// Times are in seconds since 1970. `id` grows with each action.
+pub(super) const TABLES: &str = "
+    CREATE TABLE panel_account (
+        name TEXT PRIMARY KEY NOT NULL,
+        role TEXT NOT NULL,
+        password TEXT NOT NULL,
+        created INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE panel_token (
+        name TEXT PRIMARY KEY NOT NULL,
+        role TEXT NOT NULL,
+        hash BLOB NOT NULL,
+        created INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE panel_action (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        source TEXT NOT NULL,
+        action TEXT NOT NULL,
+        object TEXT NOT NULL,
+        error TEXT NOT NULL
+    ) STRICT;
+";
+
+/// The tables, their keys and their other columns, for the recovery of a damaged database.
+pub(super) const COPIED: [(&str, &str, &str); 3] = [
+    ("panel_account", "name", "role, password, created"),
+    ("panel_token", "name", "role, hash, created"),
+    ("panel_action", "id", "at, account, source, action, object, error"),
+];

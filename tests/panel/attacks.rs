@@ -1,0 +1,150 @@
+//! Attacks on the panel of the real server, and the way of an administrator by plain HTTP.
+
+use crate::rig::{PASSWORD, Rig, cookie};
+use peers::server::DOMAIN;
+
+#[test]
+fn an_administrator_manages_users_whose_phones_follow() {
+    let rig = Rig::new("");
+    let session = rig.set_up();
+    assert_eq!(rig.get("/panel/setup?key=x", "").status, 403);
+    let added = rig.post_form("/panel/users", &session, "user=dave&new=very secret");
+    assert_eq!(added.field("location"), "/panel/users", "{added:?}");
+    let page = rig.get("/panel/users", &session).body;
+    assert!(page.contains(&format!("dave@{DOMAIN} was added")), "{page}");
+    assert!(page.contains(&format!("alice@{DOMAIN}")), "{page}");
+    let page = rig.get("/panel/users?search=DAV", &session).body;
+    assert!(page.contains("dave@") && !page.contains("alice@"), "{page}");
+    let alice = rig.exchange.agent("alice");
+    let page = rig.get(&format!("/panel/users/alice@{DOMAIN}"), &session).body;
+    assert!(page.contains("sip:alice@127.0.0.1"), "{page}");
+    let form = "busy=bob&no_answer=carol&after=15&do_not_disturb=1";
+    rig.post_form(&format!("/panel/users/alice@{DOMAIN}/services"), &session, form);
+    let users = rig.exchange.server.rows(&["user", "list", "--json"]);
+    let row = users.iter().find(|row| row["name"] == "alice").expect("she is a user");
+    let services = &row["services"];
+    assert_eq!(services["busy"], format!("bob@{DOMAIN}"), "{row}");
+    assert_eq!(services["no_answer"], format!("carol@{DOMAIN}"), "{row}");
+    assert_eq!((&services["after"], &services["do_not_disturb"]), (&15_000.into(), &true.into()));
+    rig.post_form(&format!("/panel/users/alice@{DOMAIN}/services"), &session, "");
+    let users = rig.exchange.server.rows(&["user", "list", "--json"]);
+    let row = users.iter().find(|row| row["name"] == "alice").expect("she is a user");
+    assert!(row.get("services").is_none(), "{row}");
+    rig.post_form(&format!("/panel/users/alice@{DOMAIN}/remove"), &session, "");
+    let _ = rig.exchange.server.wait_for_registrations("alice", 0);
+    drop(alice);
+    let page = rig.get("/panel/access", &session).body;
+    for action in ["make the first administrator", "put user", "change services", "remove user"] {
+        assert!(page.contains(action), "{action}: {page}");
+    }
+}
+
+#[test]
+fn accounts_survive_a_restart_and_sessions_do_not() {
+    let mut rig = Rig::new("");
+    let session = rig.set_up();
+    assert_eq!(rig.get("/panel/", &session).status, 200);
+    rig.exchange.server.restart();
+    assert_eq!(rig.get("/panel/", &session).field("location"), "/panel/login");
+    let reply = rig.post("/panel/login", "", &format!("name=eve&password={PASSWORD}"));
+    assert_eq!(rig.get("/panel/", &cookie(&reply)).status, 200);
+    let links = rig.exchange.server.log().matches("make the first administrator").count();
+    assert_eq!(links, 1, "there is an administrator after the restart");
+}
+
+#[test]
+fn requests_for_other_hosts_and_from_other_sites_are_refused() {
+    let rig = Rig::new("");
+    let session = rig.set_up();
+    let csrf = rig.csrf(&session);
+    for host in ["evil.example", "127.0.0.1.evil.example", ""] {
+        let text = format!(
+            "GET /panel/ HTTP/1.1\r\nHost: {host}\r\nCookie: {session}\r\nConnection: close\r\n\r\n"
+        );
+        let response = rig.send(&text);
+        assert_eq!(response.status, 421, "{host}");
+        assert!(!response.body.contains(DOMAIN), "{response:?}");
+    }
+    let form = format!("csrf={csrf}&user=mal&new=very+secret");
+    for origin in
+        ["Origin: https://evil.example\r\n", "Origin: null\r\n", "Sec-Fetch-Site: cross-site\r\n"]
+    {
+        let fields = format!(
+            "Cookie: {session}\r\nContent-Type: application/x-www-form-urlencoded\r\n{origin}"
+        );
+        assert_eq!(rig.request("POST", "/panel/users", &fields, &form).status, 403, "{origin}");
+    }
+    assert_eq!(rig.post("/panel/users", &session, "user=mal&new=very+secret").status, 403);
+    assert_eq!(rig.exchange.server.rows(&["user", "list", "--json"]).len(), 3);
+}
+
+#[test]
+fn replies_forbid_frames_scripts_and_caches() {
+    let rig = Rig::new("");
+    let session = rig.set_up();
+    for path in ["/panel/", "/panel/login", "/panel/users", "/api/v1/status", "/panel/nothing"] {
+        let response = rig.get(path, &session);
+        let rules = response.field("content-security-policy");
+        assert!(rules.contains("frame-ancestors 'none'"), "{path}: {response:?}");
+        assert!(rules.contains("default-src 'none'") && !rules.contains("unsafe"), "{path}");
+        assert_eq!(response.field("x-frame-options"), "DENY", "{path}");
+        assert_eq!(response.field("cache-control"), "no-store", "{path}");
+        assert_eq!(response.field("x-content-type-options"), "nosniff", "{path}");
+    }
+    let head = rig.request("HEAD", "/panel/", &format!("Cookie: {session}\r\n"), "");
+    assert!(head.status == 200 && head.body.is_empty(), "{head:?}");
+}
+
+#[test]
+fn huge_and_odd_requests_are_refused_and_monitoring_goes_on() {
+    let rig = Rig::new("");
+    let form = format!("name={}", "x".repeat(70_000));
+    assert_eq!(rig.post("/panel/login", "", &form).status, 413);
+    assert_eq!(rig.request("TRACE", "/panel/", "", "").status, 405);
+    assert_eq!(rig.request("DELETE", "/panel/users", "", "").status, 405);
+    for path in
+        ["/panel/..%2f..%2fetc/passwd", "/panel/%ff", "/panel/panel.css%00", "/panel/%0d%0aX:y"]
+    {
+        let response = rig.get(path, "");
+        assert!(matches!(response.status, 303 | 400 | 404), "{path}: {response:?}");
+        assert!(!response.head.contains("X:y") && !response.body.contains("root:"), "{path}");
+    }
+    assert_eq!(rig.get("/metrics", "").status, 200);
+    assert_eq!(rig.get("/healthz", "").status, 200);
+}
+
+#[test]
+fn without_the_setting_there_is_no_panel() {
+    let rig = Rig::new("");
+    let path = rig.setup_path();
+    let plain = Rig { exchange: peers::test_server::TestServer::with("", &[]), ..rig };
+    drop(path);
+    assert!(!plain.exchange.server.log().contains("panel"));
+}
+
+#[test]
+fn header_fields_of_callers_are_text_in_pages() {
+    let rig = Rig::new("[media]\nrelay = \"all\"\n");
+    let session = rig.set_up();
+    let bait = "%3Cscript%3Ealert(1)%3C/script%3E";
+    let mut caller = rig.exchange.agent("alice");
+    let mut dialog = caller.dialog(&format!("sip:{bait}@{DOMAIN}"));
+    caller.ask(
+        &mut dialog,
+        "INVITE",
+        "Subject: <script>alert(1)</script>\r\n",
+        test_support::agent::SESSION,
+    );
+    let _ = caller.response("INVITE", 404);
+    rig.exchange.server.wait_for_history(1);
+    for path in ["/panel/records", "/panel/calls", "/panel/registrations"] {
+        let page = rig.get(path, &session).body;
+        assert!(!page.contains("<script>alert"), "{path}: {page}");
+    }
+    let page = rig.get("/panel/records", &session).body;
+    assert!(page.contains("404"), "{page}");
+    let csv = rig.get("/panel/records.csv", &session);
+    assert!(csv.field("content-type").starts_with("text/csv"), "{csv:?}");
+    assert!(csv.field("content-disposition").starts_with("attachment"), "{csv:?}");
+    assert_eq!(csv.body.lines().count(), 2, "{csv:?}");
+}

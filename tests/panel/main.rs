@@ -1,0 +1,6 @@
+//! The panel of the real server: by HTTP, by its API, and in a browser.
+
+mod api;
+mod attacks;
+mod browser;
+mod rig;
