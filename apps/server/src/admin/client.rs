@@ -110,6 +110,7 @@ const fn patience(request: &Request) -> Duration {
         | Request::Registrations
         | Request::Calls
         | Request::Trunks
+        | Request::Limits
         | Request::MarkTrace { .. }
         | Request::TraceMarks
         | Request::Traces

@@ -1,5 +1,6 @@
 //! The destination of an answer.
 
+use super::limited_use::LimitedUse;
 use super::token::{AddedToken, Token};
 use super::trunk::Trunk;
 use super::{Call, CallEnded, CallRecord, Condition, Drained, MessageCounts, Registration};
@@ -15,6 +16,7 @@ pub(crate) trait Row: Serialize + DeserializeOwned + Any {}
 
 impl Row for Call {}
 impl Row for CallEnded {}
+impl Row for LimitedUse {}
 impl Row for Mark {}
 impl Row for Traced {}
 impl Row for Traffic {}

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use relay::{CallReport, Calls, Selection};
 use sip::Instant;
 use sip_server::config::{Config, Domain, Mode, State};
-use sip_server::{BindingView, CallServices, Flow, Output, Timing, Watch};
+use sip_server::{BindingView, CallServices, Output, Timing, Watch};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -224,7 +224,7 @@ pub(crate) fn address_of_record(name: &str, domain: &str) -> Vec<u8> {
 }
 
 /// The row of `binding` at `now`.
-fn registration(binding: &BindingView<'_>, now: Instant) -> Registration {
+pub(super) fn registration(binding: &BindingView<'_>, now: Instant) -> Registration {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Registration {
         address_of_record: text(binding.address_of_record),

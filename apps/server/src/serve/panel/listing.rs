@@ -1,7 +1,6 @@
 //! Pages of registrations, by address-of-record and contact.
 
-use crate::admin::Registration;
-use crate::serve::desk::Running;
+use crate::serve::desk::{Running, registration};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -33,17 +32,7 @@ pub(super) fn registrations(
         if is_before || is_behind {
             return;
         }
-        let (address_of_record, contact) = key.clone();
-        found.insert(
-            key,
-            Registration {
-                address_of_record,
-                contact,
-                flow: binding.flow.to_string(),
-                expires_in: binding.expires.since(now).as_secs(),
-                q: binding.q,
-            },
-        );
+        found.insert(key, registration(&binding, now));
         if found.len() > most {
             found.pop_last();
         }
