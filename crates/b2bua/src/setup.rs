@@ -177,6 +177,10 @@ impl B2bua {
         let mut bridge = Bridge::new([caller, callee], flow, invitation, report);
         bridge.on_trunk = from_trunk.map(|trunk| OnTrunk { trunk, side: Side::Caller });
         bridge.permit = permit;
+        if let Some(trunk) = from_trunk {
+            // The trunk may challenge the later requests of its call.
+            let _ = self.agent.set_account(now, call, AccountId(trunk));
+        }
         // The proxy knows that the callee has refused the keys of the caller.
         bridge.has_other_keys = bridge.invitation.as_ref().is_some_and(Invitation::has_other_keys);
         self.bridges.insert(id, bridge);
@@ -263,6 +267,9 @@ impl B2bua {
         }
         let (mut uri, mut from, mut to) =
             (invitation.uri.clone(), invitation.from.clone(), invitation.to.clone());
+        if on_trunk.is_some() {
+            from = trunk::number_in_house(&from, &uri).unwrap_or(from);
+        }
         let mut lines = invitation.lines.clone();
         if let Some((attempt, trunk)) = trunk {
             uri = trunk.uri(attempt);

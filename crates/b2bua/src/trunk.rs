@@ -189,6 +189,26 @@ pub(crate) fn from_trunk(routes: &[Vec<u8>]) -> Option<usize> {
     core::str::from_utf8(uri.params.value("from-trunk")?).ok()?.parse().ok()
 }
 
+/// Returns the value `from` of From with the host of the called `uri`, if the caller is a telephone
+/// number: a call back to it then goes through the numbering plan of the house. `None` for other
+/// callers, such as an anonymous one.
+pub(crate) fn number_in_house(from: &[u8], uri: &[u8]) -> Option<Vec<u8>> {
+    let address = NameAddr::parse(HeaderName::From, from).ok()?;
+    let (Ok(Uri::Sip(caller)), Ok(Uri::Sip(called))) = (address.uri(), Uri::parse(uri)) else {
+        return None;
+    };
+    let number = sip::uri::unescape(caller.user?).into_owned();
+    let digits = number.strip_prefix(b"+").unwrap_or(&number);
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let mut out = Vec::new();
+    let display = address.display_name;
+    let display = (!display.is_empty()).then_some((display, " "));
+    (display, "<sip:", &number[..], "@", called.host, ">").encode(&mut out);
+    Some(out)
+}
+
 /// Returns true if the caller of `invite` asks that its number is not shown (RFC 3323, RFC 3325).
 pub(crate) fn is_private(invite: &Message<'_>) -> bool {
     let asks = [&b"id"[..], b"user", b"header", b"session", b"critical"];

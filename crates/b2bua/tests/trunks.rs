@@ -242,6 +242,54 @@ fn a_call_comes_in() {
     rig.finish();
 }
 
+#[test]
+fn the_account_answers_the_challenges_to_later_requests_of_a_call_that_came_in() {
+    let mut trunk = Trunk::new("alpha", "alpha.example");
+    let (username, password) = ("login".into(), Some(Password::new("secret")));
+    trunk.account = Some(TrunkAccount { user: "acc".into(), username, password });
+    let mut rig = Rig::office(12, vec![trunk]);
+    let (_, callee) = establish_from_trunk(&mut rig);
+    rig.script(1);
+    rig.act(0, |phone, now| phone.hang_up(now, callee));
+    let bye = rig.mail(1, "BYE");
+    let challenge = "Proxy-Authenticate: Digest realm=\"alpha\", nonce=\"n1\"\r\n";
+    rig.reply(1, &bye, (407, "a"), challenge, b"");
+    let again = rig.mail(1, "BYE");
+    let message = Message::parse(&again).expect("a message");
+    let credentials = message.value(HeaderName::ProxyAuthorization).expect("credentials");
+    let credentials = Credentials::parse(credentials).expect("good").expect("digest");
+    assert!(credentials.verify(&Ha1Set::new(b"login", b"alpha", b"secret"), b"BYE", b""));
+    rig.reply(1, &again, (200, "a"), "", b"");
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(rig.b2bua().calls(), 0);
+}
+
+#[test]
+fn a_caller_from_a_trunk_with_a_number_is_shown_at_the_domain_of_the_called_user() {
+    let mut rig = Rig::office(13, trunks(&["alpha"]));
+    rig.script(1);
+    for (from, shown) in [
+        ("\"Bob\" <sip:+49301@alpha.example:5070>", "\"Bob\" <sip:+49301@192.0.2.100>"),
+        ("<sip:0301@alpha.example>", "<sip:0301@192.0.2.100>"),
+        ("<sip:anonymous@anonymous.invalid>", "<sip:anonymous@anonymous.invalid>"),
+        ("<sip:office@alpha.example>", "<sip:office@alpha.example>"),
+    ] {
+        let invite = rig::flow::invite(1, 0, "", &session(1, 5000, "sendrecv"));
+        let invite = String::from_utf8(invite).expect("text");
+        let start = invite.find("\r\nFrom: ").expect("From") + "\r\nFrom: ".len();
+        let end = start + invite[start..].find(";tag=").expect("a tag");
+        let invite = [&invite[..start], from, &invite[end..]].concat();
+        let invite = invite.replacen("sip:p0@", "sip:+4930123@", 1);
+        let invite = invite.replace("Call-ID: ", &format!("Call-ID: {}", from.len()));
+        let invite = invite.replace("z9hG4bKinvite", &format!("z9hG4bK{}", from.len()));
+        rig.send(1, invite.as_bytes());
+        let call = rig.expect_incoming(0);
+        let received = rig.last(0, "INVITE");
+        assert!(received.contains(&format!("\r\nFrom: {shown};tag=")), "{received}");
+        rig.act(0, |phone, now| phone.decline(now, call, 486));
+    }
+}
+
 /// The phone would call the target with the rights of its user.
 #[test]
 fn a_trunk_transfers_no_phone() {

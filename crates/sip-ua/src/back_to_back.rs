@@ -51,6 +51,23 @@ impl Agent {
         self.core.config.accounts = accounts;
     }
 
+    /// Sets the account with which challenges to requests of `call` are answered, such as the BYE of
+    /// an incoming call.
+    ///
+    /// # Errors
+    /// [`CallError::Unknown`] if there is no such call.
+    pub fn set_account(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        account: AccountId,
+    ) -> Result<(), CallError> {
+        self.with(now, call, |call, _| {
+            call.account = Some(account);
+            Ok(())
+        })
+    }
+
     /// Returns the INVITE of an incoming call that is not answered.
     #[must_use]
     pub fn invite(&self, call: CallId) -> Option<&[u8]> {
