@@ -190,15 +190,15 @@ fn name(user: Uid) -> String {
     User::from_uid(user).ok().flatten().map_or_else(|| user.to_string(), |user| user.name)
 }
 
-/// The default directory: `/var/lib/barebell` for root, otherwise `barebell` in the XDG data
-/// directory.
+/// The default directory: `/var/lib/barebell` for root and for the user of the package, whose home
+/// it is, otherwise `barebell` in the XDG data directory.
 ///
 /// # Errors
 /// [`Failure`] if the environment contains no home directory.
 pub(crate) fn default_path() -> Result<PathBuf, Failure> {
     let absolute =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    if geteuid().is_root() {
+    if geteuid().is_root() || absolute("HOME").is_some_and(|home| home == Path::new(SYSTEM)) {
         return Ok(PathBuf::from(SYSTEM));
     }
     absolute("XDG_DATA_HOME")

@@ -1,17 +1,27 @@
 //! DNS look-ups of SIP servers (RFC 3263), with the resolver configuration of the system.
 
 use hickory_resolver::TokioResolver;
+use hickory_resolver::net::NetError;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{RData, RecordType as DnsType};
+use hickory_resolver::system_conf::parse_resolv_conf;
 use sip::Transport;
 use sip::locate::{
     AddressFamilies, Answer, Destination, LocateStep, Locator, Naptr, Query, RecordType, Srv,
     Target,
 };
-use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::{fs, io};
 
-/// A resolver with its cache.
+/// The name servers of the system.
+const SYSTEM: &str = "/etc/resolv.conf";
+
+/// A resolver with its cache. It follows changes of the system's name servers.
 pub struct Dns {
-    resolver: Option<TokioResolver>,
+    /// The file in the form of resolv.conf(5).
+    file: PathBuf,
+    configured: Mutex<Configured>,
     transports: Vec<Transport>,
     families: AddressFamilies,
     /// Receives warnings.
@@ -23,13 +33,44 @@ impl Dns {
     /// addresses of `families`. `warn` receives messages about failures of the DNS.
     #[must_use]
     pub fn new(transports: Vec<Transport>, families: AddressFamilies, warn: fn(&str)) -> Self {
-        let resolver = TokioResolver::builder_tokio().and_then(|builder| builder.build());
-        let resolver = resolver
-            .inspect_err(|error| {
-                warn(&format!("no DNS, only IP addresses can be reached: {error}"));
-            })
-            .ok();
-        Self { resolver, transports, families, warn }
+        Self::of_file(SYSTEM.into(), transports, families, warn)
+    }
+
+    fn of_file(
+        file: PathBuf,
+        transports: Vec<Transport>,
+        families: AddressFamilies,
+        warn: fn(&str),
+    ) -> Self {
+        let dns = Self { file, configured: Mutex::default(), transports, families, warn };
+        // The warning comes at the start.
+        dns.resolver();
+        dns
+    }
+
+    /// Returns the resolver with the present name servers. `None` if there are none.
+    fn resolver(&self) -> Option<TokioResolver> {
+        let text = fs::read(&self.file);
+        let mut configured = self.configured.lock().unwrap_or_else(PoisonError::into_inner);
+        match text {
+            Ok(text) if configured.text.as_ref() == Some(&text) => {}
+            Ok(text) => {
+                let resolver = resolver_of(&text).inspect_err(|error| self.warn_of(error)).ok();
+                *configured = Configured { text: Some(text), resolver };
+            }
+            // A file that is being replaced changes nothing.
+            Err(_) if configured.text.is_some() => {}
+            Err(error) => {
+                self.warn_of(&error);
+                configured.text = Some(Vec::new());
+            }
+        }
+        configured.resolver.clone()
+    }
+
+    fn warn_of(&self, error: &dyn std::error::Error) {
+        let file = self.file.display();
+        (self.warn)(&format!("no DNS, only IP addresses can be reached: {file}: {error}"));
     }
 
     /// Resolves `destination` to addresses, in the order to be tried. Returns an empty list if
@@ -58,7 +99,7 @@ impl Dns {
     }
 
     async fn ask(&self, query: &Query) -> Answer {
-        let Some(resolver) = &self.resolver else { return Answer::Failure };
+        let Some(resolver) = self.resolver() else { return Answer::Failure };
         let kind = match query.record {
             RecordType::Naptr => DnsType::NAPTR,
             RecordType::Srv => DnsType::SRV,
@@ -88,6 +129,21 @@ impl Dns {
             }
         }
     }
+}
+
+/// A configuration and its resolver.
+#[derive(Default)]
+struct Configured {
+    /// The text of the configuration. `None` before it is read.
+    text: Option<Vec<u8>>,
+    resolver: Option<TokioResolver>,
+}
+
+/// Returns the resolver with the name servers in `text`.
+fn resolver_of(text: &[u8]) -> Result<TokioResolver, NetError> {
+    let (config, options) = parse_resolv_conf(text)?;
+    let provider = TokioRuntimeProvider::default();
+    TokioResolver::builder_with_config(config, provider).with_options(options).build()
 }
 
 const fn empty(record: RecordType) -> Answer {
@@ -130,7 +186,6 @@ fn random_below(bound: u32) -> u32 {
 mod tests {
     use super::*;
     use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
-    use hickory_resolver::net::runtime::TokioRuntimeProvider;
     use sip::locate::Host;
     use std::net::SocketAddr;
     use test_support::dns::{A, NAPTR, SRV, naptr, serve, srv};
@@ -143,12 +198,30 @@ mod tests {
         servers.connections = vec![connection];
         let config = ResolverConfig::from_parts(None, Vec::new(), vec![servers]);
         let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
-        Dns {
-            resolver: builder.build().ok(),
-            transports: vec![Transport::Udp, Transport::Tcp],
-            families: AddressFamilies::V4,
-            warn: |text| eprintln!("{text}"),
-        }
+        // No file: the resolver stays.
+        let resolver = builder.build().ok();
+        let configured = Mutex::new(Configured { text: Some(Vec::new()), resolver });
+        let transports = vec![Transport::Udp, Transport::Tcp];
+        let (families, warn): (_, fn(&str)) = (AddressFamilies::V4, |text| eprintln!("{text}"));
+        Dns { file: PathBuf::new(), configured, transports, families, warn }
+    }
+
+    #[test]
+    fn changed_name_servers_are_used_without_a_restart() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let warn: fn(&str) = |text| eprintln!("{text}");
+        let families = AddressFamilies::V4;
+        let dns = Dns::of_file(file.path().into(), vec![Transport::Udp], families, warn);
+        assert!(dns.resolver().is_none(), "an empty file names no server");
+        fs::write(file.path(), "nameserver 192.0.2.1\n").unwrap();
+        assert!(dns.resolver().is_some());
+        let text = || dns.configured.lock().unwrap().text.clone().unwrap();
+        assert_eq!(text(), b"nameserver 192.0.2.1\n");
+        fs::remove_file(file.path()).unwrap();
+        assert!(dns.resolver().is_some(), "the last ones are kept");
+        fs::write(file.path(), "nameserver 192.0.2.2\n").unwrap();
+        assert!(dns.resolver().is_some());
+        assert_eq!(text(), b"nameserver 192.0.2.2\n");
     }
 
     #[test]
