@@ -181,7 +181,7 @@ pub struct Call<'a> {
     /// The source of a stranger, if `user` forwards its call. The call counts for it, and for all
     /// strangers, in place of `user`.
     pub stranger: Option<&'a str>,
-    /// True for a call to an emergency number, which no limit refuses.
+    /// True for a call to an emergency number, which no limit refuses. It counts for the trunk alone.
     pub is_emergency: bool,
 }
 
@@ -413,7 +413,8 @@ impl Usage {
         let forwarder = user.as_ref().filter(|_| stranger.is_some()).cloned();
         let user = user.filter(|_| stranger.is_none());
         let accounts = [user, stranger, strangers, trunk, class].into_iter().flatten();
-        let accounts: Vec<Account> = accounts.collect();
+        let counts = |account: &Account| !call.is_emergency || matches!(account, Account::Trunk(_));
+        let accounts: Vec<Account> = accounts.filter(counts).collect();
         if !call.is_emergency {
             for account in forwarder.iter().chain(&accounts) {
                 self.check(account)?;

@@ -175,7 +175,8 @@ impl Office {
             Some(Account::Trunk(call.trunk.into())),
             call.class.map(|class| Account::Class(class.into())),
         ];
-        let accounts: Vec<Account> = accounts.into_iter().flatten().collect();
+        let counts = |account: &Account| !call.is_emergency || matches!(account, Account::Trunk(_));
+        let accounts: Vec<Account> = accounts.into_iter().flatten().filter(counts).collect();
         let used = self.expected();
         let is_full = |account: &Account| {
             let (calls, minutes) = used.get(account).copied().unwrap_or_default();
