@@ -53,10 +53,22 @@ fn apply(
         words => format!("{}: {words}", row.uri),
     })?;
     for target in &row.unknown {
-        note(&format!(
-            "{target} is no user: calls that are forwarded there fail, unless it is a group, a \
-             service or a number"
-        ));
+        let (user, _) = target.rsplit_once('@').unwrap_or((target, ""));
+        let digits = user.strip_prefix('+').unwrap_or(user);
+        match user {
+            // The mailbox of the user.
+            "voicemail" => {}
+            _ if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                note(&format!(
+                    "{user} is a number: the user needs the right to call it; barebell route \
+                     {user} --from {name} tells"
+                ));
+            }
+            _ => note(&format!(
+                "{target} is no user: calls that are forwarded there fail, unless it is a group \
+                 or a service"
+            )),
+        }
     }
     Ok(())
 }

@@ -185,7 +185,13 @@ impl Plan {
             say(steps, "no rule: a user of this name".to_owned());
             return self.inside(Outcome::Name, "numbers", rights);
         };
-        say(steps, format!("{}: {key} is its longest prefix with a rule", rule.name));
+        say(
+            steps,
+            match key == number {
+                true => format!("{}: the rule of {key}", rule.name),
+                false => format!("{}: {key} is its longest prefix with a rule", rule.name),
+            },
+        );
         match &rule.target {
             Target::Trunks(uses) => match user {
                 Some(user) => {
@@ -306,7 +312,7 @@ impl Plan {
             Target::Service(kind, argument, rewrite) => {
                 let rest = || argument.clone().unwrap_or_else(|| rewrite.apply(number));
                 let service = service(*kind, rest);
-                say(steps, format!("service {service:?}"));
+                say(steps, format!("service {service}"));
                 Outcome::Service(service)
             }
             Target::Refuse => refused(&rule.name, 403, "the rule refuses the call"),

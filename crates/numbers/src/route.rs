@@ -71,6 +71,20 @@ pub enum Service {
     Music,
 }
 
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Voicemail => f.write_str("voicemail"),
+            Self::Mailbox(user) => write!(f, "mailbox of {user}"),
+            Self::Conference(room) => write!(f, "conference {room}"),
+            Self::Pickup(user) if user.is_empty() => f.write_str("pickup in a group of the caller"),
+            Self::Pickup(user) => write!(f, "pickup of a call to {user}"),
+            Self::Announcement(name) => write!(f, "announcement {name}"),
+            Self::Music => f.write_str("music"),
+        }
+    }
+}
+
 /// A call through a trunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
