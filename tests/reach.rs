@@ -3,7 +3,6 @@
 
 use peers::phone::Kind::Barebell;
 use peers::phone::{Account, Action, Event, Phone};
-use peers::process::wait_until;
 use peers::server::TRUSTS_NOBODY;
 use peers::test_server::TestServer;
 use peers::transport::Transport::{Tcp, Udp};
@@ -14,7 +13,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// The time in which the server calls the hook.
+/// The longest time until the server calls the hook.
 const SOON: Duration = Duration::from_secs(10);
 
 /// An HTTP server that a hook of the server calls.
@@ -80,12 +79,6 @@ fn sleeper(exchange: &TestServer) -> Account {
 fn put_to_sleep(exchange: &TestServer) {
     let mut phone = Phone::registered(Barebell, sleeper(exchange));
     phone.kill();
-    let status = || exchange.server.rows(&["status", "--json"]).remove(0);
-    wait_until("the end of the connection", || {
-        let said = status()["counters"].clone();
-        (said["lost-bindings"] == 0 && exchange.server.registrations_of("bob").len() == 1)
-            .then_some(())
-    });
 }
 
 #[test]
@@ -94,6 +87,7 @@ fn a_phone_that_sleeps_is_woken_and_rings_after_its_register() {
     let exchange = TestServer::with(&hook.section(), &[]);
     put_to_sleep(&exchange);
     let mut alice = exchange.phone(Barebell, "alice", Udp);
+    assert_eq!(exchange.server.registrations_of("bob").len(), 1, "the binding stays");
     alice.act(&Action::Dial(exchange.server.uri("bob")));
     let request = hook.next();
     assert_eq!(request["provider"], "test");
@@ -123,8 +117,7 @@ fn a_call_fails_at_once_if_the_hook_fails() {
     hook.next();
     alice.wait_for(Event::Ended);
     alice.wait_for_status("INVITE", &[480]);
-    let status = exchange.server.rows(&["status", "--json"]).remove(0);
-    assert_eq!(status["counters"]["push-failures"], 1);
+    assert_eq!(exchange.server.counter("push-failures"), 1);
 }
 
 #[test]
@@ -149,13 +142,12 @@ fn phones_get_keep_alives_and_a_silent_connection_ends() {
     let mut alice = exchange.agent("alice");
     let mut bob = exchange.phone(Barebell, "bob", Tcp);
     let options = alice.request("OPTIONS");
-    let dialog = alice.dialog_with(&options);
-    alice.answer(&options, &dialog, 200, "", "");
+    let own = alice.dialog("sip:server");
+    alice.answer(&options, &own, 200, "", "");
     bob.pause();
     exchange.server.wait_for_registrations("bob", 0);
-    let counters = exchange.server.rows(&["status", "--json"]).remove(0)["counters"].clone();
-    assert_eq!(counters["silent-connections"], 1);
-    assert!(counters["keep-alive-responses"].as_u64() >= Some(1), "{counters}");
+    assert_eq!(exchange.server.counter("silent-connections"), 1);
+    assert!(exchange.server.counter("keep-alive-responses") >= 1);
     assert_eq!(exchange.server.registrations_of("alice").len(), 1, "a datagram needs no response");
 }
 
@@ -177,9 +169,10 @@ fn messages_wait_for_a_phone_that_is_away_and_come_in_order() {
     let mut alice = exchange.agent("alice");
     for text in ["one", "two", "three"] {
         let mut dialog = alice.dialog(&exchange.server.uri("bob"));
-        alice.ask(&mut dialog, "MESSAGE", "Content-Type: text/plain\r\n", text);
+        alice.ask(&mut dialog, "MESSAGE", "", text);
         alice.response("MESSAGE", 202);
     }
+    exchange.server.stop();
     exchange.server.restart();
     let mut bob = exchange.agent("bob");
     for text in ["one", "two", "three"] {
@@ -187,11 +180,8 @@ fn messages_wait_for_a_phone_that_is_away_and_come_in_order() {
         assert_eq!(message.message().body(), text.as_bytes());
         assert!(message.value(HeaderName::Date).ends_with("GMT"));
         assert!(message.value(HeaderName::From).starts_with("<sip:alice@"));
-        let dialog = bob.dialog_with(&message);
-        bob.answer(&message, &dialog, 200, "", "");
+        let own = bob.dialog("sip:server");
+        bob.answer(&message, &own, 200, "", "");
     }
-    wait_until("the end of the delivery", || {
-        let counters = exchange.server.rows(&["status", "--json"]).remove(0)["counters"].clone();
-        (counters["messages-delivered"] == 3).then_some(())
-    });
+    exchange.server.wait_for_count("messages-delivered", 3);
 }

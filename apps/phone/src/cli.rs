@@ -212,8 +212,8 @@ pub(crate) struct LineArgs {
     /// Accept calls, too, that do not come through the server of an account
     #[arg(long)]
     pub(crate) direct: bool,
-    /// Register with a push notification service, by which the server can wake this phone: its
-    /// name and the token of the phone there, such as fcm:TOKEN (RFC 8599)
+    /// Register with a push notification service, by which the server can wake this phone: the
+    /// service and the token of the phone there, such as fcm:TOKEN (RFC 8599)
     #[arg(long, value_name = "SERVICE:TOKEN", value_parser = push)]
     pub(crate) push: Option<String>,
     /// Subscribe to the numbers of voice messages at the server of each account

@@ -176,6 +176,12 @@ pub(crate) struct CheckFlags {
 /// The flags of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorFlags {
+    /// Compare the clock with that of this NTP server, such as pool.ntp.org
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) ntp: Option<String>,
+    /// Compare the public address, as this STUN server sees it, with the configuration
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) stun: Option<String>,
     /// Print JSON, one value on each line
     #[arg(long)]
     pub(crate) json: bool,

@@ -3,7 +3,8 @@
 use crate::site::{Site, show, stdout};
 use net::tls::make_self_signed;
 use std::fs::{File, FileTimes};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 /// The exit status, and the findings that are no `ok`: check, severity and text.
@@ -84,4 +85,104 @@ fn mistakes_made_on_purpose_are_found() {
     let later = SystemTime::now() + Duration::from_secs(86_400);
     database.set_times(FileTimes::new().set_modified(later)).unwrap();
     found(LISTEN, "clock", "error", "it has been set back");
+}
+
+/// Answers datagrams by `reply` from now on. Returns the address.
+fn server(reply: impl Fn(SocketAddr, &[u8]) -> Vec<u8> + Send + 'static) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut datagram = [0; 1500];
+        while let Ok((length, from)) = socket.recv_from(&mut datagram) {
+            let _ = socket.send_to(&reply(from, &datagram[..length]), from);
+        }
+    });
+    address
+}
+
+/// An NTP server with a clock that differs by `offset` seconds.
+fn ntp(offset: i64) -> SocketAddr {
+    server(move |_, _| {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let seconds = now.as_secs().wrapping_add_signed(offset) + 2_208_988_800;
+        let mut reply = vec![0; 48];
+        (reply[0], reply[1]) = (0x24, 2);
+        for at in [32, 40] {
+            reply[at..at + 4].copy_from_slice(&(seconds as u32).to_be_bytes());
+        }
+        reply
+    })
+}
+
+#[test]
+fn other_servers_find_a_wrong_clock_and_an_address_translation() {
+    let site = Site::new();
+    let config =
+        format!("--config {}", show(&site.file("c.toml", "listen = [\"udp:127.0.0.1:0\"]\n")));
+    let (wrong, late, good) = (ntp(7200), ntp(-3), ntp(0));
+    assert_found(&site, &format!("{config} --ntp {wrong}"), "clock", "error", "s behind");
+    assert_found(&site, &format!("{config} --ntp {late}"), "clock", "warning", "s ahead of");
+    let (_, found) = findings(&site, &format!("{config} --ntp {good}"));
+    assert!(found.iter().all(|it| it.0 != "clock"), "{found:?}");
+    // A server that sees the machine elsewhere.
+    let stun = server(|_, request| {
+        let mut reply = Vec::new();
+        assert!(stun::respond_to_binding("192.0.2.7:5000".parse().unwrap(), request, &mut reply));
+        reply
+    });
+    let elsewhere = format!("{config} --stun {stun}");
+    assert_found(&site, &elsewhere, "nat", "error", "seen at 192.0.2.7 from outside");
+    let listen = "listen = [\"udp:127.0.0.1:0 as 192.0.2.7:5060\"]\n";
+    let told = format!("--config {} --stun {stun}", show(&site.file("d.toml", listen)));
+    let (_, found) = findings(&site, &told);
+    assert!(found.iter().all(|it| it.0 != "nat"), "{found:?}");
+}
+
+#[test]
+fn a_domain_without_users_a_trunk_without_a_server_and_a_damaged_database_are_found() {
+    let site = Site::new();
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    drop(silent);
+    let text = format!(
+        "domains = [\"127.0.0.1\", \"localhost\"]\nlisten = [\"udp:127.0.0.1:0\"]\n\
+         [[trunks]]\nname = \"provider\"\nhost = \"127.0.0.1\"\nport = {port}\nregister = false\n\
+         probe_interval = \"1s\"\n"
+    );
+    let config = format!("--config {}", show(&site.file("c.toml", &text)));
+    site.good(&format!("user add alice@127.0.0.1 --password x {config}"));
+    assert_found(&site, &config, "users", "warning", "localhost has no users");
+    let running = site.started(&mut site.command(&format!("serve {config}")));
+    let trunks = || findings(&site, &config).1.into_iter().find(|it| it.0 == "trunks");
+    let found = std::iter::repeat_with(trunks).take(50).flatten().next().expect("a fault");
+    assert_eq!(found.1, "error");
+    assert!(found.2.starts_with("no call goes through provider"), "{found:?}");
+    running.terminate();
+    std::fs::write(site.data().join("barebell.sqlite"), [0; 4096]).unwrap();
+    let words = format!("doctor --json {config}");
+    let text = stdout(&site.command(&words).output().unwrap());
+    assert!(text.contains("is damaged"), "{text}");
+}
+
+/// In a network namespace of its own the firewall is seen, if this test may make one.
+#[test]
+fn a_firewall_that_drops_sip_is_found() {
+    let site = Site::new();
+    let config =
+        show(&site.file("c.toml", "listen = [\"udp:0.0.0.0:5060\", \"tcp:0.0.0.0:5060\"]\n"));
+    let doctor = site.command(&format!("doctor --json --config {config}"));
+    let words: Vec<_> = std::iter::once(doctor.get_program())
+        .chain(doctor.get_args())
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let rules = "nft add table inet f && nft add chain inet f in '{ type filter hook input \
+                 priority 0; policy drop; }' && nft add rule inet f in tcp dport 5060 accept";
+    let script = format!("{rules} && {} || true", words.join(" "));
+    let output = Command::new("unshare").args(["--net", "sh", "-c", &script]).output().unwrap();
+    let text = stdout(&output);
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    assert!(text.contains("no rule names udp port 5060"), "{text}");
+    assert!(!text.contains("no rule names tcp port 5060"), "{text}");
 }

@@ -25,6 +25,7 @@ pub struct Ticket(pub(crate) Waiting);
 pub(crate) struct Sleeper {
     pub(crate) handle: Handle,
     pub(crate) index: u8,
+    #[cfg_attr(not(feature = "office"), expect(dead_code, reason = "no phone sleeps"))]
     pub(crate) phone: Asleep,
 }
 

@@ -12,10 +12,10 @@ const MOST_BYTES: usize = 16 * 1024;
 const MOST_OF_FIELD: usize = 1024;
 
 /// A MESSAGE for a user.
-pub(super) struct Request {
+pub(in crate::serve) struct Request {
     /// `name@domain`.
-    pub(super) user: String,
-    pub(super) message: KeptMessage,
+    pub(in crate::serve) user: String,
+    pub(in crate::serve) message: KeptMessage,
 }
 
 impl Request {
@@ -23,7 +23,10 @@ impl Request {
     ///
     /// # Errors
     /// The status of the response.
-    pub(super) fn read(message: &Message<'_>, received: sip::Instant) -> Result<Self, Status> {
+    pub(in crate::serve) fn read(
+        message: &Message<'_>,
+        received: sip::Instant,
+    ) -> Result<Self, Status> {
         if message.method() != Some(Method::Message) {
             return Err(Status::METHOD_NOT_ALLOWED);
         }
@@ -53,10 +56,15 @@ fn user_of(message: &Message<'_>) -> Option<String> {
 }
 
 /// The response to a message that was stored (RFC 3428 section 7).
-pub(super) const ACCEPTED: Status = Status(202);
+pub(in crate::serve) const ACCEPTED: Status = Status(202);
 
 /// The response with `status` to `request`, which came on `flow`.
-pub(super) fn respond(request: &Message<'_>, flow: &Flow, status: Status, tag: &str) -> Vec<u8> {
+pub(in crate::serve) fn respond(
+    request: &Message<'_>,
+    flow: &Flow,
+    status: Status,
+    tag: &str,
+) -> Vec<u8> {
     let response = Response {
         request,
         source: flow.remote,
@@ -70,7 +78,12 @@ pub(super) fn respond(request: &Message<'_>, flow: &Flow, status: Status, tag: &
 }
 
 /// The MESSAGE with `message` for `user` on `flow`. `id` is random and names it.
-pub(super) fn deliver(user: &str, message: &KeptMessage, flow: &Flow, id: &str) -> Vec<u8> {
+pub(in crate::serve) fn deliver(
+    user: &str,
+    message: &KeptMessage,
+    flow: &Flow,
+    id: &str,
+) -> Vec<u8> {
     let (name, domain) = user.rsplit_once('@').unwrap_or((user, ""));
     let uri = crate::domains::sip_uri(name, domain);
     let mut dialog = Dialog::new(id, &message.sender, &id[..16], ("<", &uri, ">"), &uri);
@@ -89,7 +102,7 @@ pub(super) fn deliver(user: &str, message: &KeptMessage, flow: &Flow, id: &str) 
 
 /// The outcome of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(in crate::serve) enum Outcome {
     /// A phone has it.
     Delivered,
     /// No phone takes it, now or later.
@@ -100,7 +113,7 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// The outcome that the final response `status` means.
-    pub(super) const fn of(status: u16) -> Self {
+    pub(in crate::serve) const fn of(status: u16) -> Self {
         match status {
             200..=299 => Self::Delivered,
             408 | 430 | 480 | 486 | 500 | 503 | 504 | 600 => Self::Away,

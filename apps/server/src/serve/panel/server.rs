@@ -204,7 +204,12 @@ impl PanelServer {
     }
 
     fn doctor(&self) -> Result<Vec<Value>, String> {
-        rows(|out| doctor::run(&DoctorFlags { json: true, place: self.0.place.clone() }, out))
+        rows(|out| {
+            doctor::run(
+                &DoctorFlags { json: true, ntp: None, stun: None, place: self.0.place.clone() },
+                out,
+            )
+        })
     }
 }
 

@@ -21,7 +21,7 @@ const PRODUCT: HeaderValue =
 /// The reason of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Reason {
+pub(in crate::serve) enum Reason {
     /// A call waits.
     Call,
     /// A message waits.
@@ -32,14 +32,14 @@ pub(super) enum Reason {
 
 /// A notification of a phone.
 #[derive(Clone, Debug)]
-pub(super) struct Notification {
+pub(in crate::serve) struct Notification {
     /// `name@domain`.
-    pub(super) user: Box<[u8]>,
-    pub(super) provider: Box<[u8]>,
-    pub(super) prid: Box<[u8]>,
+    pub(in crate::serve) user: Box<[u8]>,
+    pub(in crate::serve) provider: Box<[u8]>,
+    pub(in crate::serve) prid: Box<[u8]>,
     /// It may be empty.
-    pub(super) param: Box<[u8]>,
-    pub(super) reason: Reason,
+    pub(in crate::serve) param: Box<[u8]>,
+    pub(in crate::serve) reason: Reason,
 }
 
 /// The content of a request of the hook.

@@ -46,9 +46,11 @@ impl Subscriber {
         self.bindings.iter().map(|binding| binding.claim).collect()
     }
 
+    /// The connections of the bindings, also of those that do not depend on them.
     pub(super) fn connections(&self, key: &Key) -> SmallVec<[OnConnection; 2]> {
         let on_connection = |binding: &Binding| {
-            let (connection, phone) = (binding.connection()?, binding.phone(key));
+            let connection = binding.flow.connection.filter(|_| binding.flow_bound)?;
+            let phone = binding.phone(key);
             Some(OnConnection { connection, phone, expires: binding.expires })
         };
         self.bindings.iter().filter_map(on_connection).collect()

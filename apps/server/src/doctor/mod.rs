@@ -1,22 +1,27 @@
 //! `barebell doctor`: the faults of a server and of its machine as they are now, each with a
 //! remedy.
 
+mod findings;
+mod firewall;
+mod outside;
+
 use crate::access::Access;
-use crate::admin::Condition;
-use crate::admin::Request;
 use crate::admin::ask::Ask;
+use crate::admin::trunk::Trunk;
+use crate::admin::{Condition, Request, UserDomain};
 use crate::cli::DoctorFlags;
 use crate::domains::{Host, unserved_users};
 use crate::failure::Failure;
 use crate::output::Out;
 use crate::settings::Settings;
+use findings::{Finding, Findings, Severity};
 use net::RECEIVE_BUFFER;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::geteuid;
-use serde::Serialize;
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -31,60 +36,6 @@ const EARLIEST: u64 = 1_767_225_600;
 const FEW_FILES: u64 = 4096;
 /// The room on a disk below which the server may soon refuse registrations, in bytes.
 const LITTLE_ROOM: u64 = 256 << 20;
-
-/// The importance of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Severity {
-    Ok,
-    Warning,
-    Error,
-}
-
-/// The result of one check.
-#[derive(Clone, Debug, Serialize)]
-struct Finding {
-    /// The subject, one word.
-    check: &'static str,
-    severity: Severity,
-    text: String,
-    /// The remedy, if there is a fault.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remedy: Option<String>,
-}
-
-/// The findings so far.
-#[derive(Default)]
-struct Findings(Vec<Finding>);
-
-impl Findings {
-    fn good(&mut self, check: &'static str, text: impl Into<String>) {
-        let (severity, text) = (Severity::Ok, text.into());
-        self.0.push(Finding { check, severity, text, remedy: None });
-    }
-
-    fn fault(
-        &mut self,
-        severity: Severity,
-        check: &'static str,
-        text: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        let (text, remedy) = (text.into(), Some(remedy.into()));
-        self.0.push(Finding { check, severity, text, remedy });
-    }
-
-    fn has(&self, severity: Severity) -> bool {
-        self.0.iter().any(|finding| finding.severity == severity)
-    }
-
-    /// Adds `text` as a good finding if `check` has no other one.
-    fn good_unless_found(&mut self, check: &'static str, text: impl Into<String>) {
-        if !self.0.iter().any(|finding| finding.check == check) {
-            self.good(check, text);
-        }
-    }
-}
 
 /// Checks the server and the machine, and prints the findings.
 ///
@@ -130,12 +81,24 @@ pub(crate) fn run(flags: &DoctorFlags, out: &mut Out) -> Result<(), Failure> {
 fn check(flags: &DoctorFlags, settings: &Settings, findings: &mut Findings) -> Result<(), Failure> {
     let data = settings.data()?;
     clock(&data, findings);
+    if let Some(server) = &flags.ntp {
+        outside::clock(server, findings);
+    }
     let condition = server(flags, findings);
     let is_running = matches!(condition, Some(Condition::Running(_)));
     domains(settings, findings);
+    outside::records(settings, findings);
+    if let Some(server) = &flags.stun {
+        outside::translation(server, settings, findings);
+    }
+    firewall::check(&settings.listens(), findings);
     ports(settings, condition.as_ref(), findings);
     certificate(settings, &data, condition.as_ref(), findings);
     users(settings, condition.as_ref(), findings);
+    empty_domains(flags, settings, condition.as_ref(), findings);
+    if is_running {
+        trunks(flags, findings);
+    }
     kernel(is_running, findings);
     disk(&data, findings);
     Ok(())
@@ -324,6 +287,78 @@ fn users(settings: &Settings, condition: Option<&Condition>, findings: &mut Find
     findings.good_unless_found("users", format!("there are {users}, all in served domains"));
 }
 
+/// The domains that have no user, where others have some: the users may have been added to a wrong
+/// one.
+fn empty_domains(
+    flags: &DoctorFlags,
+    settings: &Settings,
+    condition: Option<&Condition>,
+    findings: &mut Findings,
+) {
+    let users = match condition {
+        Some(Condition::Running(status)) => status.users,
+        Some(Condition::Stopped(status)) => status.users,
+        None => 0,
+    };
+    let Ok(Some(access)) = Access::open_existing(&flags.place) else { return };
+    let mut used = Vec::new();
+    let listed =
+        access.list(&Request::UserDomains { except: Vec::new() }, &mut |row: UserDomain| {
+            used.push(row.domain);
+            Ok(())
+        });
+    if listed.is_err() || users == 0 {
+        return;
+    }
+    for domain in settings.engine.domains.iter().filter(|domain| !used.contains(&domain.name)) {
+        let name = &domain.name;
+        findings.fault(
+            Severity::Warning,
+            "users",
+            format!("the domain {name} has no users, while others have {users}"),
+            format!("add users (barebell user add NAME@{name}), or leave the domain out"),
+        );
+    }
+}
+
+/// The trunks that take no calls, and their accounts that are not registered.
+fn trunks(flags: &DoctorFlags, findings: &mut Findings) {
+    let Ok(Some(access)) = Access::open_existing(&flags.place) else { return };
+    let mut trunks = Vec::new();
+    let listed = access.list(&Request::Trunks, &mut |trunk: Trunk| {
+        trunks.push(trunk);
+        Ok(())
+    });
+    if listed.is_err() || trunks.is_empty() {
+        return;
+    }
+    for trunk in &trunks {
+        let name = &trunk.name;
+        let parts = trunk.servers.iter().chain(&trunk.accounts);
+        let failed: Vec<_> = parts.filter(|part| !part.reason.is_empty()).collect();
+        let reasons = failed.iter().map(|part| format!("{}: {}", part.name, part.reason));
+        let reasons: Vec<_> = Some(trunk.lookup.clone())
+            .filter(|it| !it.is_empty())
+            .into_iter()
+            .chain(reasons)
+            .collect();
+        let remedy =
+            format!("correct [[trunks]] `{name}`, or ask the provider; see barebell trunks");
+        match (trunk.usable, reasons.is_empty()) {
+            (true, true) => {}
+            (true, false) => {
+                let text = format!("{name} works in part: {}", reasons.join("; "));
+                findings.fault(Severity::Warning, "trunks", text, remedy);
+            }
+            (false, _) => {
+                let text = format!("no call goes through {name}: {}", reasons.join("; "));
+                findings.fault(Severity::Error, "trunks", text, remedy);
+            }
+        }
+    }
+    findings.good_unless_found("trunks", "calls go through all of them");
+}
+
 /// Limits of the system.
 fn kernel(is_running: bool, findings: &mut Findings) {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE)
@@ -347,6 +382,20 @@ fn kernel(is_running: bool, findings: &mut Findings) {
             format!("sysctl net.core.rmem_max={RECEIVE_BUFFER}, and a file in /etc/sysctl.d"),
         );
     }
+    let number = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/netfilter/{name}")).ok();
+        text.and_then(|text| text.trim().parse::<u64>().ok())
+    };
+    if let (Some(count), Some(most)) = (number("nf_conntrack_count"), number("nf_conntrack_max"))
+        && count > most / 10 * 9
+    {
+        findings.fault(
+            Severity::Error,
+            "limits",
+            format!("the firewall tracks {count} of at most {most} connections: further packets are lost"),
+            format!("sysctl net.netfilter.nf_conntrack_max={}", most.saturating_mul(4)),
+        );
+    }
     findings.good_unless_found("limits", "files and receive buffers suffice");
 }
 
@@ -355,10 +404,31 @@ fn disk(data: &Path, findings: &mut Findings) {
     let Some(disk) = data.ancestors().find_map(|folder| statvfs(folder).ok()) else { return };
     let free = disk.blocks_available().saturating_mul(disk.fragment_size());
     let text = format!("the data directory {} has {} MiB of room", data.display(), free >> 20);
+    if let Err(failure) = database(data) {
+        let remedy = "restart the server, which saves what can be read, or restore a backup";
+        findings.fault(Severity::Error, "database", failure, remedy);
+    } else {
+        findings.good("database", "it can be read");
+    }
     if free < LITTLE_ROOM {
         let remedy = "free some room, or move the data to another disk";
         findings.fault(Severity::Error, "disk", text, remedy);
     } else {
         findings.good("disk", text);
+    }
+}
+
+/// Checks that the database, if there is one, is readable and begins as one of SQLite.
+///
+/// # Errors
+/// The fault in words.
+fn database(data: &Path) -> Result<(), String> {
+    let path = data.join("barebell.sqlite");
+    let mut start = [0; 16];
+    match File::open(&path).and_then(|mut file| file.read_exact(&mut start)) {
+        Ok(()) if start == *b"SQLite format 3\0" => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(()) => Err(format!("{} is no SQLite database: it is damaged", path.display())),
+        Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
     }
 }

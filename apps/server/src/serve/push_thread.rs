@@ -1,11 +1,10 @@
 //! The threads of push notifications: those that call the hook, and one that ends the waits and has
 //! phones notified before their registrations end.
 
-use super::SharedPush;
-use super::hook::{Notification, Reason};
+use super::hub::Hub;
+use super::local::{CarryOut, Engine, Local};
+use super::push::{Notification, Reason, SharedPush};
 use crate::failure::Failure;
-use crate::serve::hub::Hub;
-use crate::serve::local::{CarryOut, Engine, Local};
 use sip::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -68,13 +67,8 @@ impl Drop for PushThreads {
 /// Requests the queued notifications until `ending` is set.
 fn call_hook(push: &SharedPush, ending: &AtomicBool) {
     while !ending.load(Ordering::SeqCst) {
-        let queued = push.queued.lock().recv_timeout(TURN);
-        match queued {
-            Ok(notification) => {
-                if !push.hook.request(&notification) {
-                    push.fail(&notification);
-                }
-            }
+        match push.next(TURN) {
+            Ok(notification) => push.request(&notification),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
@@ -94,13 +88,7 @@ struct Waits {
 impl Waits {
     fn run(mut self, ending: &AtomicBool) {
         while !ending.load(Ordering::SeqCst) {
-            let expired = {
-                let mut waiting = self.push.waiting.lock();
-                let latest = Instant::now() + TURN;
-                let until = waiting.next_deadline().map_or(latest, |it| it.min(latest));
-                self.push.changed.wait_until(&mut waiting, until);
-                waiting.expired(Instant::now())
-            };
+            let expired = self.push.wait(Instant::now() + TURN);
             let now = self.hub.clock.now();
             for ticket in expired {
                 self.local.worker.not_woken(now, ticket, &mut self.local.out);
@@ -132,9 +120,7 @@ impl Waits {
                 }
             });
             for (key, expires, notification) in due {
-                let may_notify =
-                    self.push.waiting.lock().may_notify(&notification.user, Instant::now());
-                if may_notify && self.push.notify(notification) {
+                if self.push.refresh(notification) {
                     self.refreshed.insert(key, expires);
                 }
             }

@@ -1,12 +1,11 @@
 //! The thread of the keeper: it stores messages, and delivers them one after the other.
 
-use super::delivery::{ACCEPTED, Outcome, Request, deliver, respond};
-use super::{Input, SharedKeeper};
+use super::hub::Hub;
+use super::keeper::{ACCEPTED, Input, Outcome, Request, SharedKeeper, deliver, respond};
+use super::local::{CarryOut, Local};
 use crate::failure::Failure;
 use crate::kept_messages::KeptMessagesSettings;
 use crate::log;
-use crate::serve::hub::Hub;
-use crate::serve::local::{CarryOut, Local};
 use net::wall_clock;
 use sip::{Flow, Message, Status};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -23,7 +22,7 @@ const TURN: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(70);
 /// The number of deliveries at once.
 const AT_ONCE: usize = 100;
-/// The interval in which old messages are deleted.
+/// The interval between deletions of old messages.
 const PURGE: Duration = Duration::from_secs(600);
 
 /// The running thread. Dropping it ends the thread.
@@ -89,7 +88,7 @@ struct Keeper {
     storage: Arc<dyn Storage>,
     settings: KeptMessagesSettings,
     flow: Flow,
-    /// The users whose messages are to be delivered.
+    /// The users with messages that are to be delivered.
     waiting: VecDeque<String>,
     /// The users in `waiting` and in `sent`.
     busy: HashSet<String>,
