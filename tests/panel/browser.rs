@@ -7,6 +7,7 @@ use peers::devtools::Devtools;
 use peers::server::DOMAIN;
 use serde_json::Value;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// The text of the page.
 const SHOWN: &str = "document.body.innerText";
@@ -75,8 +76,13 @@ impl Panel {
     /// Keeps a picture of the page in the folder that `BAREBELL_PICTURES` names.
     fn keep_picture(&mut self, name: &str) {
         if let Some(folder) = std::env::var_os("BAREBELL_PICTURES") {
-            let file = PathBuf::from(folder).join(format!("{name}.png.base64"));
-            std::fs::write(&file, self.page.picture()).expect("the folder can be written");
+            let folder = PathBuf::from(folder);
+            let text = folder.join("picture.base64");
+            std::fs::write(&text, self.page.picture()).expect("the folder can be written");
+            let decoded = Command::new("base64").arg("-d").arg(&text).output();
+            let decoded = decoded.expect("coreutils are installed").stdout;
+            std::fs::write(folder.join(format!("{name}.png")), decoded)
+                .expect("the folder can be written");
         }
     }
 }

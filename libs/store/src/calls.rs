@@ -72,15 +72,15 @@ pub trait CallRecords: Send + Sync {
         each: &mut dyn FnMut(String) -> bool,
     ) -> Result<(), Error>;
 
-    /// At most `most` records that fit `filter`, with identifiers below `before`, the latest first,
-    /// each with its own.
+    /// At most `most` records that fit `filter`, behind the one with the identifier `before`, the
+    /// latest first, each with its own identifier.
     ///
     /// # Errors
     /// [`Error`] if the storage fails.
     fn call_page(
         &self,
         filter: &CallFilter,
-        before: i64,
+        before: Option<i64>,
         most: usize,
     ) -> Result<Vec<(i64, String)>, Error>;
 }

@@ -94,6 +94,7 @@ fn the_reference_names_every_key() {
         "media",
         "turn",
         "http",
+        "panel",
         "numbers",
         "storage",
         "log",
@@ -578,4 +579,13 @@ fn mistakes_of_a_numbering_plan_have_their_places() {
     let many =
         "country = \"x\"\ndefault_rights = [\"all\"]\nrules = [{ prefix = \"x\", to = \"music\" }]";
     assert_eq!(problems(&office(many)).len(), 3, "all are found at once");
+}
+
+#[test]
+fn the_panel_needs_the_http_listener_and_lasting_sessions() {
+    let http = "[http]\nlisten = \"127.0.0.1:8080\"\n";
+    let settings = parse(&format!("{http}[panel]\nenabled = true\nidle = \"1h\"")).unwrap();
+    assert_eq!((settings.panel.enabled, settings.panel.idle.as_secs()), (true, 3600));
+    refused("[panel]\nenabled = true", "2:11: panel.enabled needs http.listen");
+    refused("[panel]\nidle = \"59s\"", "2:8: panel.idle is too short");
 }

@@ -4,7 +4,7 @@ use super::failure::to;
 use super::tables::{CALLS_IMPORTED, get_setting, put_setting};
 use super::{Error, Sqlite};
 use crate::{CallFilter, CallRecords, Keep, StoredCall};
-use rusqlite::{Connection, named_params, params};
+use rusqlite::{Connection, OptionalExtension, named_params, params};
 use sip::Instant;
 
 /// The maximum number of records that are read at once. The database is locked meanwhile.
@@ -62,17 +62,17 @@ impl CallRecords for Sqlite {
         most: usize,
         each: &mut dyn FnMut(String) -> bool,
     ) -> Result<(), Error> {
-        let mut before = i64::MAX;
+        let mut last = None;
         let mut left = most;
         while left > 0 {
             // The rows are copied, so that a slow reader does not keep the database locked.
-            let page = page(&self.database(), filter, before, left.min(PAGE))
+            let page = page(&self.database(), filter, last, left.min(PAGE))
                 .map_err(to("read the records of calls"))?;
-            let Some((last, _)) = page.last() else { break };
-            before = *last;
+            let Some(row) = page.last() else { break };
+            last = Some(row.place);
             left -= page.len();
-            for (_, record) in page {
-                if !each(record) {
+            for row in page {
+                if !each(row.record) {
                     return Ok(());
                 }
             }
@@ -83,11 +83,20 @@ impl CallRecords for Sqlite {
     fn call_page(
         &self,
         filter: &CallFilter,
-        before: i64,
+        before: Option<i64>,
         most: usize,
     ) -> Result<Vec<(i64, String)>, Error> {
-        page(&self.database(), filter, before, most.min(PAGE))
-            .map_err(to("read the records of calls"))
+        let database = self.database();
+        let read = || -> rusqlite::Result<Vec<(i64, String)>> {
+            let last = before.map(|id| place_of(&database, id)).transpose()?;
+            // The oldest records are deleted first: behind one that is gone there is none.
+            if last == Some(None) {
+                return Ok(Vec::new());
+            }
+            let rows = page(&database, filter, last.flatten(), most.min(PAGE))?;
+            Ok(rows.into_iter().map(|row| (row.place.id, row.record)).collect())
+        };
+        read().map_err(to("read the records of calls"))
     }
 }
 
@@ -101,39 +110,70 @@ fn insert(database: &Connection, call: &StoredCall) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-/// The next `most` records that fit `filter`, with identifiers below `before`, each with its own.
+/// The place of a record in the order of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    ended: i64,
+    id: i64,
+}
+
+/// A record with its place.
+struct Row {
+    place: Place,
+    record: String,
+}
+
+/// The place of the record `id`, if it is stored.
+fn place_of(database: &Connection, id: i64) -> rusqlite::Result<Option<Place>> {
+    database
+        .prepare_cached("SELECT ended FROM call WHERE id = ?1")?
+        .query_row([id], |row| Ok(Place { ended: row.get(0)?, id }))
+        .optional()
+}
+
+/// The next `most` records that fit `filter`, behind `last`, by the time of their end. The time of a
+/// query grows with the rows that fit, not with those stored.
 fn page(
     database: &Connection,
     filter: &CallFilter,
-    before: i64,
+    last: Option<Place>,
     most: usize,
-) -> rusqlite::Result<Vec<(i64, String)>> {
+) -> rusqlite::Result<Vec<Row>> {
     // A range of names that begin with the user and `@`, or one name.
     let range = filter.user.as_ref().map(|user| match user.contains('@') {
         true => [user.clone(), format!("{user}\0")],
         false => [format!("{user}@"), format!("{user}A")],
     });
     let of_user = match &range {
-        Some(_) => "((caller >= :from AND caller < :to) OR (callee >= :from AND callee < :to))",
-        None => ":from IS NULL AND :to IS NULL",
+        Some(_) => {
+            "call WHERE id IN (SELECT id FROM call WHERE caller >= :from AND caller < :to
+             UNION SELECT id FROM call WHERE callee >= :from AND callee < :to)"
+        }
+        None => "call INDEXED BY call_ended WHERE :from IS NULL AND :to IS NULL",
     };
     let mut select = database.prepare_cached(&format!(
-        "SELECT id, record FROM call
-         WHERE id < :before AND ended >= :since AND ended < :until AND failed >= :failed
-             AND {of_user}
-         ORDER BY id DESC LIMIT :most"
+        "SELECT ended, id, record FROM {of_user}
+             AND ended >= :since AND ended <= :until AND failed >= :failed
+             AND (ended < :last OR id < :before)
+         ORDER BY ended DESC, id DESC LIMIT :most"
     ))?;
     let [from, to] = range.map_or([None, None], |range| range.map(Some));
+    let last = last.unwrap_or(Place { ended: i64::MAX, id: i64::MAX });
+    let until = filter.until.map_or(i64::MAX, |until| micros(until) - 1);
     let values = named_params! {
-        ":before": before,
+        ":last": last.ended,
+        ":before": last.id,
         ":since": filter.since.map_or(0, micros),
-        ":until": filter.until.map_or(i64::MAX, micros),
+        ":until": until.min(last.ended),
         ":failed": filter.is_failed,
         ":from": from,
         ":to": to,
         ":most": most as i64,
     };
-    let rows = select.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let row = |row: &rusqlite::Row<'_>| {
+        Ok(Row { place: Place { ended: row.get(0)?, id: row.get(1)? }, record: row.get(2)? })
+    };
+    let rows = select.query_map(values, row)?;
     rows.collect()
 }
 
@@ -152,6 +192,32 @@ mod tests {
         let ended = Instant::from_micros(ended * 1_000_000);
         let record = format!("{caller} {callee} {}", ended.as_secs());
         StoredCall { ended, parties, is_failed, record }
+    }
+
+    #[test]
+    fn pages_are_by_the_end_of_calls_and_have_each_record_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        // Some end at the same time, and some are stored late.
+        let ends = [5, 9, 9, 9, 7, 12, 12, 3];
+        let calls = ends.map(|ended| call(ended, "a@x", "b@x", ended == 7));
+        storage.put_calls(&calls).unwrap();
+        for user in [None, Some("b"), Some("a@x")] {
+            let filter = CallFilter { user: user.map(str::to_owned), ..CallFilter::default() };
+            let (mut ids, mut before) = (Vec::new(), None);
+            loop {
+                let page = storage.call_page(&filter, before, 3).unwrap();
+                ids.extend(page.iter().map(|(id, _)| *id));
+                let Some((last, _)) = page.last() else { break };
+                before = Some(*last);
+            }
+            assert_eq!(ids, [7, 6, 4, 3, 2, 5, 1, 8], "{user:?}");
+        }
+        let at = |seconds| Some(Instant::from_micros(seconds * 1_000_000));
+        let filter = CallFilter { since: at(5), until: at(9), ..CallFilter::default() };
+        let page = storage.call_page(&filter, None, 9).unwrap();
+        assert_eq!(page.iter().map(|row| row.0).collect::<Vec<_>>(), [5, 1]);
+        assert!(storage.call_page(&filter, Some(99), 9).unwrap().is_empty());
     }
 
     fn found(storage: &Sqlite, filter: &CallFilter, most: usize) -> Vec<String> {

@@ -111,8 +111,7 @@ impl PanelServer {
             until: filter.until.map(time),
             is_failed: filter.is_failed,
         };
-        let before = filter.before.unwrap_or(i64::MAX);
-        let rows = self.0.storage.call_page(&wanted, before, filter.most);
+        let rows = self.0.storage.call_page(&wanted, filter.before, filter.most);
         let rows = rows.map_err(|error| error.to_string())?;
         Ok(rows
             .into_iter()
