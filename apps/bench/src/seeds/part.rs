@@ -253,8 +253,11 @@ impl Part {
                 vec![job("flood".to_owned(), line, scope.choose(400, 30))]
             }
             Self::Qos => {
-                let time =
-                    scope.choose("--repeats-of-step 10 --hold 5s", "--repeats-of-step 1 --hold 1s --drain 4s");
+                // A session is lost after 20 times T1 without a message, beside its holding time.
+                let time = scope.choose(
+                    "--repeats-of-step 10 --hold 5s",
+                    "--repeats-of-step 1 --hold 1s --t1 200ms",
+                );
                 let more = if scope.is_root { " --busy --capture" } else { "" };
                 let line = format!("qos{servers} --callers 1..1000 --no-bye {time}{more}");
                 vec![job("qos".to_owned(), &line, scope.choose(2600, 100) * count)]
