@@ -1,4 +1,4 @@
-//! The fuzz body of TURN over random steps, some of which are those of an honest server.
+//! The fuzz body of TURN over random steps, some of them those of an honest server.
 
 use test_support::Random;
 
