@@ -128,7 +128,7 @@ impl CallReport {
             (Some(_), _) if self.web_fault == Some(WebFault::Consent) => {
                 "has no checks of the browser"
             }
-            (Some(_), _) if self.web_fault == Some(WebFault::Keys) => "has no keys of the browser",
+            (Some(_), _) if self.web_fault == Some(WebFault::Keys) => "has no keys by DTLS",
             (None, _) => "is not answered",
             (Some(_), _) if self.on_hold => "is on hold without a sign of its ends",
             (Some(_), [false, false]) => "has no packets",
