@@ -502,7 +502,6 @@ fn a_call_ends_by_its_longest_duration() {
     world.assert_empty();
 }
 
-/// A storm of messages from many sources: each phone of the world has an address of its own.
 #[test]
 fn many_sources_do_not_take_all_calls_and_one_mailbox_has_few() {
     let config = Config { calls: 6, calls_of_mailbox: 2, ..Config::default() };
@@ -514,8 +513,9 @@ fn many_sources_do_not_take_all_calls_and_one_mailbox_has_few() {
     };
     assert_eq!(refused(&world, &storm), 3, "two messages at a time for one mailbox");
     // Three of six calls are for strangers.
-    let announcement = "<sip:music@media-server.invalid;lr>";
-    let more: Vec<usize> = (0..4).map(|_| world.call(announcement, Codec::Pcmu, 0.0)).collect();
+    let music =
+        |world: &mut World| world.call("<sip:music@media-server.invalid;lr>", Codec::Pcmu, 0.0);
+    let more: Vec<usize> = (0..4).map(|_| music(&mut world)).collect();
     world.pass(100);
     assert_eq!(refused(&world, &more), 3);
     let users: Vec<usize> = (0..3).map(|_| world.call(ECHO, Codec::Pcmu, 440.0)).collect();
