@@ -4,7 +4,8 @@ use super::trunk::Trunk;
 use super::{Call, CallEnded, CallRecord, Condition, Drained, MessageCounts, Registration};
 use super::{UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
 use crate::accounts::ServicesRow;
-use crate::trace::{Mark, Traced, Traffic};
+use crate::trace::{FoundRow, Mark, Traced, Traffic};
+use crate::why::RefusalRow;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::Any;
@@ -17,6 +18,8 @@ impl Row for CallEnded {}
 impl Row for Mark {}
 impl Row for Traced {}
 impl Row for Traffic {}
+impl Row for FoundRow {}
+impl Row for RefusalRow {}
 impl Row for CallRecord {}
 impl Row for Condition {}
 impl Row for Drained {}

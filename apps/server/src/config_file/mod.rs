@@ -8,6 +8,7 @@ mod numbers;
 mod office;
 mod problem;
 mod reader;
+mod trace;
 mod trunks;
 mod values;
 
@@ -69,6 +70,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
             section.read_some("listen", &mut settings.http.listen, word(values::socket_address));
             section.read_whole("clients", &mut settings.http.clients, networks());
         });
+        top.section("trace", |section| trace::read(section, &mut settings.trace));
         trunks::read(&mut top, &settings.engine, &mut settings.trunks);
         let trunks = settings.trunks.iter().map(|trunk| trunk.name.clone()).collect();
         numbers::read(&mut top, trunks, &mut settings.numbers);

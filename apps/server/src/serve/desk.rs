@@ -12,6 +12,7 @@ use crate::log;
 use crate::media_server::MediaServerSettings;
 use crate::trace::Tracer;
 use crate::trunks::TrunkSettings;
+use crate::why::Refusals;
 use notifier::Messages;
 use numbers::Plan;
 use parking_lot::Mutex;
@@ -387,6 +388,10 @@ impl Desk for Running {
 
     fn tracer(&self) -> Result<&Tracer, String> {
         Ok(&self.hub.trace)
+    }
+
+    fn refusals(&self) -> Result<&Refusals, String> {
+        Ok(&self.hub.refusals)
     }
 
     fn call_id(&self, id: &str) -> String {

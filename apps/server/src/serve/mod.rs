@@ -9,6 +9,7 @@ mod counters;
 mod desk;
 mod digits;
 mod ending;
+mod hep;
 mod http;
 mod hub;
 mod listening;
@@ -53,6 +54,7 @@ use desk::Running;
 use ending::{
     drain, end_calls, end_lost_calls, end_registrations, end_subscriptions, record_standing,
 };
+use hep::HepThread;
 use http::HttpListener;
 use listening::bind;
 use load::load;
@@ -130,6 +132,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let start_http = |http: HttpListener| {
         http.start(Arc::clone(&tls), hosts, http_counters, Arc::<Running>::clone(&desk))
     };
+    let hep = HepThread::start(&settings.trace, &hub)?;
     let http_thread = http.map(start_http).transpose()?;
     let media_server = match (&hub.media_server, &hub.media, prepared) {
         (Some(server), Some(media), Some(prepared)) => {
@@ -170,6 +173,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         end_registrations(&hub).await;
         drop(accounts);
         drop(http_thread);
+        drop(hep);
         drop(ng_thread);
         drop(threads);
         looking_up.abort();
