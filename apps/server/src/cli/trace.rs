@@ -17,7 +17,7 @@ pub(crate) struct TraceFlags {
     #[arg(long, value_name = "TIME", requires = "target", value_parser = minutes)]
     pub(crate) last: Option<Duration>,
     /// Show the messages of this marked call, by its Call-ID or its identifier in `barebell calls`;
-    /// if there are none, mark it: its messages are kept from now on
+    /// a call without kept messages is marked: its messages are kept from now on
     #[arg(long, value_name = "ID", group = "shown", conflicts_with = "user")]
     pub(crate) call: Option<String>,
     /// Mark the calls from and to this user that begin from now on

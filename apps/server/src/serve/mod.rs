@@ -30,6 +30,7 @@ mod reload;
 mod renewal;
 mod scheduler;
 mod served;
+mod sql_changes;
 mod standing;
 mod total;
 mod trunk_calls;
@@ -65,6 +66,7 @@ use opening::{Opened, dns, open};
 pub(crate) use reload::ReadSettings;
 use reload::reload;
 use renewal::Renewal;
+use sql_changes::SqlChangesThread;
 use std::path::PathBuf;
 use std::sync::Arc;
 use store::Storage;
@@ -121,6 +123,9 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     desk.configure_numbers(plan, &config);
     desk.configure_trunks(&settings.trunks, trunks);
     let accounts = start_accounts(&settings, &desk, &storage)?;
+    // Those of a copy of another database are changed there.
+    let sql_changes = settings.accounts.is_none().then(|| SqlChangesThread::start(&desk, &storage));
+    let sql_changes = sql_changes.transpose()?;
     let threads = Workers::start(&hub, workers)?;
     let start_ng = |ng: &Arc<Ng>| {
         let keeper = Arc::clone(&hub);
@@ -172,6 +177,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         drop(media_server);
         end_registrations(&hub).await;
         drop(accounts);
+        drop(sql_changes);
         drop(http_thread);
         drop(hep);
         drop(ng_thread);

@@ -8,7 +8,7 @@ use super::ring::{Entry, Kind};
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-/// The maximum number of Call-IDs of second legs whose first leg is known. The oldest one makes
+/// The maximum number of second legs with a known first leg, by their Call-IDs. The oldest makes
 /// room for a new one.
 const MAX_LEGS: usize = 20_000;
 

@@ -168,7 +168,7 @@ impl Recent {
             .filter_map(|(it, id)| match id {
                 Some(id) => calls.place(id).map(|place| (it, place)),
                 // It is of no call.
-                None => target.fits(it, None).then_some((it, (calls.count, 0))),
+                None => target.fits(it, None).then_some((it, (calls.legs.len(), 0))),
             })
             .collect();
         let mut bytes = 0;
@@ -242,10 +242,10 @@ impl<'s> Target<'s> {
 struct Calls<'r> {
     /// The Call-IDs that belong together with each.
     joined: HashMap<&'r [u8], Vec<&'r [u8]>>,
-    /// The number of the call of each Call-ID, and that of its leg.
-    places: HashMap<&'r [u8], (usize, usize)>,
-    /// The number of calls.
-    count: usize,
+    /// The number of the call of each Call-ID, and that of its leg once a message has it.
+    places: HashMap<&'r [u8], (usize, Option<usize>)>,
+    /// The number of legs of each call that messages have.
+    legs: Vec<usize>,
 }
 
 impl<'r> Calls<'r> {
@@ -264,18 +264,23 @@ impl<'r> Calls<'r> {
     fn want(&mut self, id: Option<&'r [u8]>) {
         let Some(id) = id.filter(|id| !self.places.contains_key(id)) else { return };
         let (mut seen, mut left) = (HashSet::from([id]), vec![id]);
-        let mut leg = 0;
         while let Some(id) = left.pop() {
-            self.places.insert(id, (self.count, leg));
-            leg += 1;
+            self.places.insert(id, (self.legs.len(), None));
             let others = self.joined.get(id).into_iter().flatten();
             left.extend(others.filter(|other| seen.insert(other)));
         }
-        self.count += 1;
+        self.legs.push(0);
     }
 
-    fn place(&self, id: &[u8]) -> Option<(usize, usize)> {
-        self.places.get(id).copied()
+    /// The call and the leg of a message. Legs are numbered in the order of their first messages.
+    fn place(&mut self, id: &[u8]) -> Option<(usize, usize)> {
+        let (call, leg) = self.places.get_mut(id)?;
+        let legs = &mut self.legs[*call];
+        let leg = *leg.get_or_insert_with(|| {
+            *legs += 1;
+            *legs - 1
+        });
+        Some((*call, leg))
     }
 }
 
@@ -351,10 +356,11 @@ mod tests {
         let bye = message("BYE sip:bob@example.com SIP/2.0", "c", "alice", "");
         recent.note_joined(0, &flow(1), &bye, [&bye[..]].into_iter());
         recent.note(1, &flow(2), &bye, true);
-        let legs: Vec<_> = find(&recent, "b").iter().map(|it| (it.call, it.leg)).collect();
-        assert_eq!(legs.len(), 2);
-        assert_ne!(legs[0], legs[1]);
-        assert_eq!(legs[0].0, legs[1].0);
+        for target in ["a", "b"] {
+            let found = find(&recent, target);
+            let legs: Vec<_> = found.iter().map(|it| (it.call, it.leg)).collect();
+            assert_eq!(legs, [(0, 0), (0, 1)], "{target}");
+        }
         let calls: HashSet<usize> = find(&recent, "alice").iter().map(|it| it.call).collect();
         assert_eq!(calls.len(), 2);
     }

@@ -38,7 +38,7 @@ pub(crate) struct Refusal {
     /// The flow of the request, as in `udp:192.0.2.1:5060`.
     pub(crate) flow: String,
     pub(crate) source: SocketAddr,
-    /// The status of the response. Zero if there is none.
+    /// The status of the response. Zero without a response.
     pub(crate) status: u16,
     /// The reason phrase of the response, and its Warning, Reason and Unsupported.
     pub(crate) phrase: String,

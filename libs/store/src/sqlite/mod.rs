@@ -3,12 +3,15 @@
 
 mod bindings;
 mod calls;
+mod changes;
 mod checkpoints;
 mod failure;
 mod journal;
 mod salvage;
 mod services;
 mod tables;
+mod taking;
+mod user_row;
 mod users;
 
 use crate::{Directory, Error, Log, SECRET_LENGTH, Storage};
