@@ -1,10 +1,12 @@
-//! The users of a PostgreSQL database: changes by SQL, and a database that is gone.
+//! Users changed by SQL: in PostgreSQL, also while it is gone, and in the database of the server.
 
 use peers::postgres::{Postgres, SUBSCRIBER};
-use peers::process::wait_until;
+use peers::process::{Program, run, wait_until};
 use peers::server::{DOMAIN, Options, ServerProcess, TRUSTS_NOBODY};
 use sip::digest::Ha1Set;
 use test_support::agent::Agent;
+
+const SQLITE3: Program = Program { name: "sqlite3", packages: "sqlite3" };
 
 /// A server with the accounts of `postgres`, as its `role` sees them.
 fn server(postgres: &Postgres, role: &str, more: &str) -> ServerProcess {
@@ -115,4 +117,44 @@ fn a_role_that_may_only_read_is_followed_by_polling() {
     assert_eq!(register(&server, "bob", "two"), 200);
     postgres.sql("DELETE FROM subscriber WHERE username = 'alice'");
     wait_for_users(&server, &["bob"]);
+}
+
+/// Runs SQL in the database of the server, as another program.
+fn sqlite(server: &ServerProcess, sql: &str) {
+    let mut command = SQLITE3.command();
+    command.arg(server.data().join("barebell.sqlite")).arg(".timeout 10000").arg(sql);
+    let _ = run(SQLITE3, command);
+}
+
+#[test]
+fn users_changed_by_sql_in_the_database_of_the_server_are_known() {
+    let users_of_file = [("alice", "one"), ("bob", "two")];
+    let users_of_file = users_of_file.map(|(name, word)| (name.to_owned(), word.to_owned()));
+    let options =
+        Options { configuration: TRUSTS_NOBODY, users: &users_of_file, ..Options::default() };
+    let server = ServerProcess::start(&options);
+    assert_eq!([register(&server, "alice", "one"), register(&server, "bob", "two")], [200, 200]);
+    let values = hashes("carol", "three").replace('\'', "").replace(", ", "', X'");
+    sqlite(
+        &server,
+        &format!(
+            "INSERT INTO subscriber (domain, name, ha1_md5, ha1_sha256, ha1_sha512_256)
+             VALUES ('{DOMAIN}', 'carol', X'{values}');
+             DELETE FROM subscriber WHERE name = 'alice';
+             INSERT INTO call_services VALUES
+             ('{DOMAIN}', 'bob', NULL, NULL, NULL, NULL, 20000000, 1);"
+        ),
+    );
+    server.wait_for_line("3 users were changed by SQL");
+    wait_until("the end of the registration of alice", || {
+        server.registrations_of("alice").is_empty().then_some(())
+    });
+    assert_eq!(users(&server), ["bob", "carol"]);
+    assert_eq!(server.rows(&["status", "--json"])[0]["users"], 2);
+    assert_eq!(register(&server, "carol", "three"), 200);
+    let mut alice = Agent::new("alice", "one", DOMAIN, server.address());
+    assert_ne!(alice.register_for(600).status(), Some(200));
+    assert_eq!(server.registrations_of("bob").len(), 1);
+    sqlite(&server, "UPDATE subscriber SET ha1_sha256 = zeroblob(3) WHERE name = 'carol'");
+    server.wait_for_line("the row of carol@barebell.test is malformed and has no effect");
 }

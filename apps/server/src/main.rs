@@ -53,6 +53,8 @@ mod user_services;
 mod users;
 mod voicemail;
 mod voicemail_command;
+mod why;
+mod why_command;
 
 use admin::client::Client;
 use clap::Parser;
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         Some(Command::Limits(flags)) => limits_command::run(flags, &mut out),
         Some(Command::Messages(flags)) => messages::run(flags, &mut out),
         Some(Command::Trace(flags)) => traces::run(flags, &mut out),
+        Some(Command::Why(flags)) => why_command::run(flags, &mut out),
         Some(Command::Route(flags)) => route_command::run(flags, &mut out),
         Some(Command::Turn(flags)) => turn_command::run(flags, &mut out),
         Some(Command::Voicemail(command)) => voicemail_command::run(command, &mut out),

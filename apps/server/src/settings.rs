@@ -80,6 +80,8 @@ pub(crate) struct Settings {
     pub(crate) push: PushSettings,
     /// The panel.
     pub(crate) panel: PanelSettings,
+    /// The messages of the last minutes.
+    pub(crate) trace: TraceSettings,
     /// The trunks.
     pub(crate) trunks: Vec<TrunkSettings>,
     /// The numbering plan, without the names of trunks and the default domain.
@@ -104,6 +106,23 @@ impl Default for AccountsSettings {
             table: "subscriber".to_owned(),
         };
         Self { place, poll: sip::Duration::from_secs(60) }
+    }
+}
+
+/// The messages of the last minutes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TraceSettings {
+    /// The memory of the messages of all workers, in bytes. Zero if none are kept.
+    pub(crate) memory: usize,
+    /// The host and port of Homer, if the messages are sent there.
+    pub(crate) hep: Option<String>,
+    /// The identifier of this server at Homer.
+    pub(crate) hep_id: u32,
+}
+
+impl Default for TraceSettings {
+    fn default() -> Self {
+        Self { memory: 16 << 20, hep: None, hep_id: 1 }
     }
 }
 
@@ -137,6 +156,7 @@ impl Default for Settings {
             kept_messages: KeptMessagesSettings::default(),
             push: PushSettings::default(),
             panel: PanelSettings::default(),
+            trace: TraceSettings::default(),
             trunks: Vec::new(),
             numbers: PlanConfig::default(),
             log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
@@ -246,6 +266,9 @@ impl Settings {
                 "limits.max_connections_per_source",
                 self.max_connections_per_source != new.max_connections_per_source,
             ),
+            ("trace.memory", self.trace.memory != new.trace.memory),
+            ("trace.hep", self.trace.hep != new.trace.hep),
+            ("trace.hep_id", self.trace.hep_id != new.trace.hep_id),
             ("http.listen", self.http.listen != new.http.listen),
             ("http.clients", self.http.clients != new.http.clients),
             ("panel.enabled", self.panel.enabled != new.panel.enabled),

@@ -7,15 +7,17 @@ use crate::calls::running;
 use crate::cli::TraceFlags;
 use crate::failure::{Failure, during};
 use crate::history::user;
-use crate::output::{Out, printable};
+use crate::output::{Out, note, printable};
 use crate::screens::aligned;
-use crate::trace::{Mark, Target, Traced, Traffic, ladder, pcapng};
+use crate::trace::{FoundRow, Mark, Target, Traced, Traffic, ladder, pcapng};
 use serde::Serialize;
+use sip::{HeaderName, Message};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A message in JSON.
 #[derive(Serialize)]
@@ -24,18 +26,25 @@ struct Line {
     transport: String,
     from: String,
     to: String,
+    worker: usize,
+    /// The number of the call, from 1 on.
+    call: usize,
     /// The number of the leg, from 1 on.
     leg: usize,
     message: String,
+    /// The number of further bytes that were not kept.
+    missing: usize,
 }
 
-/// Marks calls, shows a traced one, lists them, or ends all traces.
+/// Shows messages of the last minutes, marks calls, shows a traced one, lists them, or ends all
+/// traces.
 ///
 /// # Errors
 /// [`Failure`] if no server runs, it cannot be accessed, or the file cannot be written.
 pub(crate) fn run(flags: &TraceFlags, out: &mut Out) -> Result<(), Failure> {
     let server = || running(&flags.place);
     match flags {
+        TraceFlags { target: Some(target), .. } => recent(server()?, target, flags, out),
         TraceFlags { end: true, .. } => {
             let ended: Vec<Traced> = rows(server()?, &Request::EndTraces)?;
             out.line(&format!("ended all traces, of {} calls", ended.len()))
@@ -60,6 +69,30 @@ pub(crate) fn run(flags: &TraceFlags, out: &mut Out) -> Result<(), Failure> {
     }
 }
 
+/// Shows the messages of the last minutes of `target`.
+fn recent(server: Access, target: &str, flags: &TraceFlags, out: &mut Out) -> Result<(), Failure> {
+    let since = flags.last.and_then(|last| SystemTime::now().checked_sub(last));
+    let since = since.and_then(|since| since.duration_since(UNIX_EPOCH).ok());
+    let since = since.map_or(0, |since| since.as_micros() as u64);
+    let request = Request::Recent { target: target.to_owned(), user: user(target), since };
+    let mut messages = Vec::new();
+    let mut left_out = 0;
+    for row in rows(server, &request)? {
+        match row {
+            FoundRow::LeftOut(number) => left_out = number,
+            FoundRow::Message(message) => messages.push(message),
+        }
+    }
+    if left_out > 0 {
+        note(&format!("{left_out} older messages are left out: --last selects a shorter time"));
+    }
+    if messages.is_empty() && !flags.json {
+        let target = printable(target);
+        return out.line(&format!("no message of {target} is among those of the last minutes"));
+    }
+    show(&messages, flags, out)
+}
+
 fn mark(server: Access, target: Target, flags: &TraceFlags) -> Result<Mark, Failure> {
     server.ask(&Request::MarkTrace {
         target,
@@ -77,14 +110,14 @@ fn rows<T: crate::admin::sink::Row>(server: Access, request: &Request) -> Result
     Ok(rows)
 }
 
-/// Shows the messages of a call.
+/// Shows messages of calls.
 fn show(messages: &[Traffic], flags: &TraceFlags, out: &mut Out) -> Result<(), Failure> {
     if let Some(path) = &flags.pcapng {
         write(path, &pcapng::pcapng(messages))?;
         return out.line(&format!("{} messages are in {}", messages.len(), path.display()));
     }
     if !flags.json {
-        return out.text(&ladder::ladder(messages));
+        return ladders(messages, out);
     }
     messages.iter().try_for_each(|message| {
         let [local, remote] = [message.local, message.remote].map(|end| end.to_string());
@@ -94,10 +127,49 @@ fn show(messages: &[Traffic], flags: &TraceFlags, out: &mut Out) -> Result<(), F
             transport: message.transport.clone(),
             from,
             to,
+            worker: message.worker,
+            call: message.call + 1,
             leg: message.leg + 1,
             message: String::from_utf8_lossy(&message.bytes).into_owned(),
+            missing: message.missing,
         })
     })
+}
+
+/// Shows a ladder of each call, in the order of their first messages.
+fn ladders(messages: &[Traffic], out: &mut Out) -> Result<(), Failure> {
+    let mut calls: Vec<Vec<Traffic>> = Vec::new();
+    let mut places = HashMap::new();
+    for message in messages {
+        let place = *places.entry(message.call).or_insert(calls.len());
+        match calls.get_mut(place) {
+            Some(call) => call.push(message.clone()),
+            None => calls.push(vec![message.clone()]),
+        }
+    }
+    for (number, call) in calls.iter().enumerate() {
+        if number > 0 {
+            out.text("\n")?;
+        }
+        out.line(&heading(call))?;
+        out.text(&ladder::ladder(call))?;
+    }
+    Ok(())
+}
+
+/// The time of the first message of a call, and the Call-IDs of its legs.
+fn heading(call: &[Traffic]) -> String {
+    let mut legs: BTreeMap<usize, String> = BTreeMap::new();
+    for message in call {
+        let parsed = Message::parse(&message.bytes).ok();
+        let id = parsed.as_ref().and_then(|it| it.value(HeaderName::CallId));
+        if let Some(id) = id {
+            legs.entry(message.leg).or_insert_with(|| printable(&String::from_utf8_lossy(id)));
+        }
+    }
+    let begun = call.first().map_or(0, |message| message.at);
+    let ids = legs.into_values().collect::<Vec<_>>().join(", ");
+    format!("{} {}", time(begun), if ids.is_empty() { "no SIP message" } else { &ids })
 }
 
 /// Writes a file for its owner only.
@@ -124,8 +196,8 @@ fn list(flags: &TraceFlags, out: &mut Out) -> Result<(), Failure> {
     }
     if calls.is_empty() {
         return out.line(match marks.is_empty() {
-            true => "nothing is traced; `barebell trace --user NAME` traces the calls of a user",
-            false => "no call has been traced yet",
+            true => "nothing is marked; `barebell trace --user NAME` marks the calls of a user",
+            false => "no marked call has been traced yet",
         });
     }
     let head = ["time (UTC)", "caller", "callee", "messages", "call"].map(str::to_owned);
@@ -147,6 +219,6 @@ fn until(mark: &Mark) -> String {
 }
 
 /// A time of day in microseconds, in UTC (RFC 3339).
-fn time(micros: u64) -> String {
+pub(crate) fn time(micros: u64) -> String {
     humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_micros(micros)).to_string()
 }

@@ -60,6 +60,27 @@ pub struct UserServices {
     pub services: CallServices,
 }
 
+/// A change of a user by another program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OtherChange {
+    /// The user exists, with these call services.
+    Put(Box<User>, Box<CallServices>),
+    /// The user does not exist any more.
+    Removed {
+        /// See [`User::name`].
+        name: String,
+        /// See [`User::domain`].
+        domain: String,
+    },
+    /// The row of the user is malformed.
+    Damaged {
+        /// See [`User::name`].
+        name: String,
+        /// See [`User::domain`].
+        domain: String,
+    },
+}
+
 /// The result of storing users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
@@ -153,6 +174,13 @@ pub trait Users: Send + std::marker::Sync {
         domain: Option<&str>,
         each: &mut dyn FnMut(UserServices),
     ) -> Result<(), Error>;
+
+    /// Takes some of the changes that other programs have made to users and their call services in
+    /// the storage. Each is returned once. Empty if there are no more.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn take_changes(&self) -> Result<Vec<OtherChange>, Error>;
 
     /// The number of users.
     ///

@@ -116,6 +116,8 @@ const fn patience(request: &Request) -> Duration {
         | Request::Traces
         | Request::Trace { .. }
         | Request::EndTraces
+        | Request::Recent { .. }
+        | Request::Why { .. }
         | Request::EndCall { .. }
         | Request::EndRegistration { .. }
         | Request::Messages { .. }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::accounts::{self, Services, ServicesRow, Stored};
 use crate::domains;
-use crate::trace::Target;
+use crate::trace::{Search, Target};
 use notifier::Messages;
 use sip::Instant;
 use std::collections::HashMap;
@@ -131,6 +131,16 @@ fn answer_rows<S: Sink>(
             let calls = tracer.calls();
             tracer.clear();
             result = calls.into_iter().try_for_each(|call| sink.row(call));
+        }
+        Request::Recent { target, user, since } => {
+            let tracer = desk.tracer().map_err(Refusal::Request)?;
+            let call_id = desk.call_id(target);
+            let search = Search { target, call_id: &call_id, user, since: *since };
+            result = tracer.recent.find(&search).rows().try_for_each(|row| sink.row(row));
+        }
+        Request::Why { target, user } => {
+            let refusals = desk.refusals().map_err(Refusal::Request)?.find(target, user);
+            result = refusals.into_iter().try_for_each(|refusal| sink.row(refusal));
         }
         Request::Drain { drains } => {
             result = sink.row(desk.drain(*drains).map_err(Refusal::Request)?);

@@ -4,6 +4,7 @@ use super::limited_use::LimitedUse;
 use super::trunk::Trunk;
 use super::{Call, CallEnded, Condition, Drained, Registration};
 use crate::trace::Tracer;
+use crate::why::Refusals;
 use notifier::Messages;
 use sip_server::CallServices;
 use sip_server::config::Domain;
@@ -103,6 +104,12 @@ pub(crate) trait Desk: Send + Sync {
     /// # Errors
     /// A message: no server runs.
     fn tracer(&self) -> Result<&Tracer, String>;
+
+    /// The last refusals.
+    ///
+    /// # Errors
+    /// A message: no server runs.
+    fn refusals(&self) -> Result<&Refusals, String>;
 
     /// The Call-ID of the call that stands with the identifier `id`, or `id` itself.
     fn call_id(&self, id: &str) -> String;

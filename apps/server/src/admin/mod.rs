@@ -96,6 +96,22 @@ pub(crate) enum Request {
     /// Forgets all marks and messages. A row for each traced call, a
     /// [`Traced`](crate::trace::Traced).
     EndTraces,
+    /// Messages of the last minutes: rows of the type [`FoundRow`](crate::trace::FoundRow).
+    Recent {
+        /// A Call-ID, the identifier in the list of calls, or an address with or without a port.
+        target: String,
+        /// A user: `user@domain`, or `user` in any domain.
+        user: String,
+        /// Restricts the answer to messages of this time or later, in microseconds since 1970.
+        since: u64,
+    },
+    /// A row for each refusal, the oldest first, a [`RefusalRow`](crate::why::RefusalRow).
+    Why {
+        /// A Call-ID, or an address with or without a port.
+        target: String,
+        /// A user: `user@domain`, or `user` in any domain.
+        user: String,
+    },
     /// One row, a [`Drained`].
     Drain {
         /// True to refuse new calls, false to accept them again.

@@ -6,7 +6,8 @@ use super::trunk::Trunk;
 use super::{Call, CallEnded, CallRecord, Condition, Drained, MessageCounts, Registration};
 use super::{UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
 use crate::accounts::ServicesRow;
-use crate::trace::{Mark, Traced, Traffic};
+use crate::trace::{FoundRow, Mark, Traced, Traffic};
+use crate::why::RefusalRow;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::Any;
@@ -20,6 +21,8 @@ impl Row for LimitedUse {}
 impl Row for Mark {}
 impl Row for Traced {}
 impl Row for Traffic {}
+impl Row for FoundRow {}
+impl Row for RefusalRow {}
 impl Row for CallRecord {}
 impl Row for Condition {}
 impl Row for Drained {}

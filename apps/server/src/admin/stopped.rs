@@ -8,6 +8,7 @@ use super::trunk::Trunk;
 use super::{Call, CallEnded, Condition, Drained, Registration, Request, StoppedStatus, commands};
 use crate::failure::Failure;
 use crate::trace::Tracer;
+use crate::why::Refusals;
 use net::wall_clock;
 use notifier::Messages;
 use sip_server::CallServices;
@@ -115,6 +116,10 @@ impl Desk for Stopped {
     }
 
     fn tracer(&self) -> Result<&Tracer, String> {
+        Err(self.not_running())
+    }
+
+    fn refusals(&self) -> Result<&Refusals, String> {
         Err(self.not_running())
     }
 

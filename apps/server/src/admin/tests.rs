@@ -9,6 +9,7 @@ use super::*;
 use crate::failure::Failure;
 use crate::storage::tests::open;
 use crate::trace::Tracer;
+use crate::why::Refusals;
 use notifier::Messages;
 use parking_lot::Mutex;
 use sip_server::CallServices;
@@ -111,6 +112,10 @@ impl Desk for Fake {
 
     fn tracer(&self) -> Result<&Tracer, String> {
         Err("no tracer".to_owned())
+    }
+
+    fn refusals(&self) -> Result<&Refusals, String> {
+        Err("no refusals".to_owned())
     }
 
     fn call_id(&self, id: &str) -> String {

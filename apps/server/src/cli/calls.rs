@@ -3,7 +3,6 @@
 use super::place::{Place, ScreenFlags};
 use crate::times;
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 /// The flags of `calls`.
@@ -56,37 +55,6 @@ pub(crate) enum CallsCommand {
         #[allow(missing_docs)]
         place: Place,
     },
-}
-
-/// The flags of `trace`. Without a call or a user, the marks and the traced calls are listed.
-#[derive(Debug, Args)]
-pub(crate) struct TraceFlags {
-    /// Show the messages of this call, by its Call-ID or its identifier in `barebell calls`; if
-    /// there are none, trace it from now on
-    #[arg(long, value_name = "ID", conflicts_with = "user")]
-    pub(crate) call: Option<String>,
-    /// Trace the calls from and to this user that begin from now on
-    #[arg(long, value_name = "NAME[@DOMAIN]")]
-    pub(crate) user: Option<String>,
-    /// The time after which nothing more is traced, at most 24 hours
-    #[arg(long = "for", value_name = "TIME", default_value = "1h",
-        value_parser = humantime::parse_duration)]
-    pub(crate) time: Duration,
-    /// Keep credentials and keys of media in traced messages. Otherwise they are blanked
-    #[arg(long)]
-    pub(crate) secrets: bool,
-    /// Write the messages of the call to a pcapng file, for Wireshark
-    #[arg(long, value_name = "FILE", requires = "call")]
-    pub(crate) pcapng: Option<PathBuf>,
-    /// Print JSON, one value on each line
-    #[arg(long, conflicts_with = "pcapng")]
-    pub(crate) json: bool,
-    /// Forget all marks and messages
-    #[arg(long, conflicts_with_all = ["call", "user"])]
-    pub(crate) end: bool,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub(crate) place: Place,
 }
 
 /// The flags of `drain`.

@@ -4,13 +4,14 @@ mod calls;
 mod office;
 mod place;
 mod token;
+mod trace;
 mod users;
 
 use crate::config_file::{self, LoadError};
 use crate::domains;
 use crate::listen::Listen;
 use crate::settings::Settings;
-pub(crate) use calls::{CallsCommand, CallsFlags, DrainFlags, HistoryFlags, TraceFlags};
+pub(crate) use calls::{CallsCommand, CallsFlags, DrainFlags, HistoryFlags};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 pub(crate) use office::{RouteFlags, VoicemailCommand};
@@ -18,6 +19,7 @@ pub(crate) use place::{Place, ScreenFlags};
 use sip_server::config::{Domain, Mode, State};
 use std::path::{Path, PathBuf};
 pub(crate) use token::TokenCommand;
+pub(crate) use trace::{TraceFlags, WhyFlags};
 pub(crate) use users::{
     ForwardFlags, MessagesFlags, Password, RegistrationsCommand, RegistrationsFlags, UserCommand,
     UserFlags,
@@ -57,8 +59,11 @@ pub(crate) enum Command {
     Limits(ScreenFlags),
     /// Show the numbers of voice messages of a user, or set them: the lamp of the user's phones
     Messages(MessagesFlags),
-    /// Trace the SIP messages of calls: mark calls in advance, show a traced one as a ladder
+    /// Show the SIP messages of the last minutes, of a call, a user or an address, as ladders; or
+    /// mark calls, so that their messages are kept longer
     Trace(TraceFlags),
+    /// Show the last refusals of requests, each with its rule and the setting
+    Why(WhyFlags),
     /// Show the destination of a number by the numbering plan, and each step that leads to it,
     /// without a call. The exit status is 1 if the call would be refused
     Route(RouteFlags),

@@ -12,6 +12,7 @@ mod problem;
 mod push;
 mod reader;
 mod registrar;
+mod trace;
 mod trunks;
 mod values;
 
@@ -76,6 +77,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         top.section("messages", |section| messages::read(section, &mut settings));
         top.section("push", |section| push::read(section, &mut settings));
         top.section("panel", |section| panel::read(section, &mut settings));
+        top.section("trace", |section| trace::read(section, &mut settings.trace));
         trunks::read(&mut top, &settings.engine, &mut settings.trunks);
         let trunks = settings.trunks.iter().map(|trunk| trunk.name.clone()).collect();
         numbers::read(&mut top, trunks, &mut settings.numbers);

@@ -53,6 +53,7 @@ fn the_reference_shows_every_key_with_its_default() {
     assert_eq!(settings.max_connections.take(), Some(settings.max_connections()), "{machine}");
     let ng = std::mem::take(&mut settings.media.ng);
     assert!(ng.listen.is_some() && ng.clients.len() == 1 && ng.interfaces.is_empty(), "{machine}");
+    assert_eq!(settings.trace.hep.take().as_deref(), Some("homer.example.com:9060"), "{machine}");
     let turn = std::mem::take(&mut settings.turn);
     assert_eq!((turn.servers.len(), turn.secret_file.is_some()), (2, true), "{machine}");
     assert_eq!(turn.lifetime, defaults.turn.lifetime);
@@ -97,6 +98,7 @@ fn the_reference_names_every_key() {
         "panel",
         "numbers",
         "storage",
+        "trace",
         "log",
     ];
     let reference: toml::Table = toml_blocks(REFERENCE)[0].parse().unwrap();
@@ -421,6 +423,10 @@ fn sizes_have_a_unit() {
     }
     let settings = parse("[limits]\ntransaction_memory = \"2GiB\"\n").unwrap();
     assert_eq!(settings.engine.limits.max_transaction_bytes, 2 << 30);
+    assert_eq!(parse("[trace]\nmemory = 0\n").unwrap().trace.memory, 0);
+    refused("[trace]\nmemory = 1\n", "2:10: memory: this is of type integer; expected a size");
+    refused("[trace]\nmemory = 0\nhep = \"h:1\"\n", "hep needs memory");
+    refused("[trace]\nhep = \"h\"\n", "2:7: hep: \"h\" is no host and port; expected one such as");
     for (value, expected) in [
         ("\"512\"", "2:17: dialog_memory: \"512\" is no size; expected a size such as"),
         ("\"0MiB\"", "2:17: dialog_memory: \"0MiB\" is out of range; expected a size such as"),

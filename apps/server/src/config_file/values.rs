@@ -259,6 +259,14 @@ pub(super) fn memory(value: &DeValue<'_>) -> Result<usize, String> {
         .ok_or_else(|| format!("\"{text}\" is out of range; expected {EXPECTED}"))
 }
 
+/// Parses a size like [`memory`], or 0.
+pub(super) fn memory_or_none(value: &DeValue<'_>) -> Result<usize, String> {
+    match value.as_integer().is_some_and(|number| number.as_str() == "0") {
+        true => Ok(0),
+        false => memory(value).map_err(|error| format!("{error}, or 0")),
+    }
+}
+
 /// Parses a bandwidth such as `"100Mbit"`, in bytes a second.
 pub(super) fn bandwidth(value: &DeValue<'_>) -> Result<u64, String> {
     const EXPECTED: &str = "a bandwidth in bits a second such as \"100Mbit\" or \"1Gbit\"";

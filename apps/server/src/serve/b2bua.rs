@@ -83,7 +83,10 @@ impl SharedB2bua {
                 b2bua.receive(now, &flow, &bytes);
                 has_joined = b2bua.counters().calls > before;
             };
-            let note = |sent: &[Transmit]| trace.join(&bytes, sent.iter().map(|it| &it.bytes[..]));
+            let worker = local.index;
+            let note = |sent: &[Transmit]| {
+                trace.join(worker, &flow, &bytes, sent.iter().map(|it| &it.bytes[..]));
+            };
             digits.append(&mut self.act(now, local, receive, note));
             if !has_joined && bytes.starts_with(b"INVITE ") {
                 let invite = Message::parse(&bytes).ok();

@@ -25,7 +25,7 @@ impl Hub {
         all.map(Counted::from).collect()
     }
 
-    fn own_counters(&self) -> [Named; 23] {
+    fn own_counters(&self) -> [Named; 26] {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let connections = &self.connections;
         let media = |count: fn(&Media) -> u64| self.media.as_ref().map_or(0, count);
@@ -122,6 +122,17 @@ impl Hub {
                 "unrecorded-refusals",
                 "Refused calls of strangers without a record because they were too many.",
                 self.refused.left_out(),
+            ),
+            ("hep-sent", "Messages sent to Homer.", of(&self.hep.sent)),
+            (
+                "hep-lost",
+                "Messages that could not be sent to Homer, or were replaced by later ones before.",
+                of(&self.hep.lost),
+            ),
+            (
+                "unexplained-refusals",
+                "Refusals that `barebell why` does not show because they were too many.",
+                self.refusals.left_out(),
             ),
             (
                 "unstored",

@@ -13,6 +13,7 @@ use crate::log;
 use crate::media_server::MediaServerSettings;
 use crate::trace::Tracer;
 use crate::trunks::TrunkSettings;
+use crate::why::Refusals;
 use notifier::Messages;
 use numbers::Plan;
 use parking_lot::Mutex;
@@ -432,6 +433,10 @@ impl Desk for Running {
 
     fn tracer(&self) -> Result<&Tracer, String> {
         Ok(&self.hub.trace)
+    }
+
+    fn refusals(&self) -> Result<&Refusals, String> {
+        Ok(&self.hub.refusals)
     }
 
     fn call_id(&self, id: &str) -> String {

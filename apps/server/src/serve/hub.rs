@@ -2,6 +2,7 @@
 
 use super::b2bua::SharedB2bua;
 use super::connections::Connections;
+use super::hep::HepCounters;
 use super::http::HttpCounters;
 use super::keeper::SharedKeeper;
 use super::local::{CarryOut, Engine, Failed, Local, Waiter};
@@ -20,6 +21,7 @@ use crate::listen::Listen;
 use crate::log;
 use crate::trace::Tracer;
 use crate::trunks::TrunkSettings;
+use crate::why::Refusals;
 use net::{Clock, Outgoing, Socket};
 use sip::header::CSeq;
 use sip::locate::Destination;
@@ -74,6 +76,9 @@ pub(crate) struct Hub {
     pub(crate) refused: RefusedCalls,
     /// The traces of messages.
     pub(crate) trace: Tracer,
+    pub(crate) hep: HepCounters,
+    /// The last refusals.
+    pub(crate) refusals: Refusals,
     pub(crate) lookups: mpsc::Sender<Lookup>,
     /// The listening addresses.
     pub(crate) listens: Vec<Listen>,
@@ -94,8 +99,8 @@ pub(crate) struct Hub {
 }
 
 impl CarryOut for Hub {
-    fn received(&self, flow: &Flow, message: &[u8]) {
-        self.trace.received(flow, message);
+    fn received(&self, worker: usize, flow: &Flow, message: &[u8]) {
+        self.trace.received(worker, flow, message);
     }
 
     fn carry_out(&self, local: &mut Local) {
@@ -303,8 +308,13 @@ impl Hub {
             registrations,
             wakes,
             registered,
+            judge,
             ..
         } = local;
+        judge.judge(worker.counters(), &out.transmits, &out.bytes, None);
+        if let Some((refusals, left_out)) = judge.end() {
+            self.refusals.keep(*index, refusals.into_iter(), left_out);
+        }
         if out.is_empty() {
             return out.clear();
         }
@@ -318,7 +328,7 @@ impl Hub {
         local.has_call_changes |= self.notifier.note(self.clock.now(), &mut out.events);
         SharedB2bua::take(out, internal);
         let sent = out.transmits.iter();
-        self.trace.sent(sent.map(|it| (&it.flow, &out.bytes[it.range.clone()])));
+        self.trace.sent(*index, sent.map(|it| (&it.flow, &out.bytes[it.range.clone()])));
         // Datagrams for one destination are adjacent and in order, so that the outbox can join
         // them. Responses are sent first: otherwise the response to a forwarded request could
         // overtake the 100. Streams keep their order.

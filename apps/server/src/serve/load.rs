@@ -19,6 +19,8 @@ pub(super) fn load(
     keeps_registrations: bool,
 ) -> Result<Arc<Engine>, Failure> {
     let engine = Arc::new(Engine::new(config.clone(), &storage.secret()?));
+    // Those of the time without a server are read with all users.
+    while !storage.take_changes()?.is_empty() {}
     storage.users(None, &mut |user| {
         add_user(&engine, &user);
         true

@@ -1,5 +1,6 @@
 //! The state of one thread, and the execution of the engine's output.
 
+use crate::why::judge::Judge;
 use net::Outbox;
 use parking_lot::RawMutex;
 use sip::{Endpoint, Instant};
@@ -41,6 +42,8 @@ pub(super) struct Local {
     pub(super) arrivals: Vec<Duration>,
     /// The arrival times of the REGISTERs in `out` that changed bindings.
     pub(super) registrations: Vec<Instant>,
+    /// The refusals in `out`.
+    pub(super) judge: Judge,
 }
 
 /// A message on an internal flow.
@@ -64,9 +67,9 @@ pub(super) enum Failed {
 
 /// Executes the output of the engine.
 pub(super) trait CarryOut {
-    /// Takes note of a `message` that came on `flow`.
-    fn received(&self, flow: &Flow, message: &[u8]) {
-        let _ = (flow, message);
+    /// Takes note of a `message` that came to `worker` on `flow`.
+    fn received(&self, worker: usize, flow: &Flow, message: &[u8]) {
+        let _ = (worker, flow, message);
     }
 
     /// Executes the output in `local.out`, and reports failures to the engine.
@@ -76,9 +79,11 @@ pub(super) trait CarryOut {
 impl Local {
     /// The state of the thread at `index`.
     pub(super) fn new(index: usize, engine: &Arc<Engine>) -> Self {
+        let worker = engine.worker();
+        let judge = Judge::new(worker.counters());
         Self {
             index,
-            worker: engine.worker(),
+            worker,
             out: Output::default(),
             outbox: Outbox::default(),
             internal: Vec::new(),
@@ -91,24 +96,27 @@ impl Local {
             failed: Vec::new(),
             arrivals: Vec::new(),
             registrations: Vec::new(),
+            judge,
         }
     }
 
-    /// Passes a message that has `waited` in the receive queue to the engine.
+    /// Passes a message that has `waited` in the receive queue to the engine. Returns true if the
+    /// engine dropped it.
     pub(super) fn receive(
         &mut self,
         now: Instant,
         waited: sip::Duration,
         flow: &Flow,
         message: &[u8],
-    ) {
-        let Self { worker, out, .. } = self;
+    ) -> bool {
+        let Self { worker, out, judge, .. } = self;
         let sent = out.transmits.len();
         worker.receive_late(now, waited, flow, message, out);
         let is_stored = out.transmits[sent..].iter().any(|transmit| transmit.is_promise);
         if is_stored && message.starts_with(b"REGISTER ") {
             self.registrations.push(now - waited);
         }
+        judge.judge(worker.counters(), &out.transmits, &out.bytes, Some((flow, message)))
     }
 
     /// Takes the messages for `endpoint`.

@@ -9,6 +9,7 @@ mod counters;
 mod desk;
 mod digits;
 mod ending;
+mod hep;
 mod http;
 mod hub;
 mod keep_alive;
@@ -35,6 +36,7 @@ mod reload;
 mod renewal;
 mod scheduler;
 mod served;
+mod sql_changes;
 mod standing;
 mod total;
 mod trunk_calls;
@@ -60,6 +62,7 @@ use desk::Running;
 use ending::{
     drain, end_calls, end_lost_calls, end_registrations, end_subscriptions, record_standing,
 };
+use hep::HepThread;
 use http::HttpListener;
 use keep_alive::KeepAliveThread;
 use keeper_thread::KeeperThread;
@@ -74,6 +77,7 @@ pub(crate) use reload::ReadSettings;
 use reload::reload;
 use renewal::Renewal;
 use sip::Endpoint;
+use sql_changes::SqlChangesThread;
 use std::path::PathBuf;
 use std::sync::Arc;
 use store::Storage;
@@ -130,6 +134,9 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     desk.configure_numbers(plan, &config);
     desk.configure_trunks(&settings.trunks, trunks);
     let accounts = start_accounts(&settings, &desk, &storage)?;
+    // Those of a copy of another database are changed there.
+    let sql_changes = settings.accounts.is_none().then(|| SqlChangesThread::start(&desk, &storage));
+    let sql_changes = sql_changes.transpose()?;
     let threads = Workers::start(&hub, workers)?;
     let start_ng = |ng: &Arc<Ng>| {
         let keeper = Arc::clone(&hub);
@@ -150,6 +157,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         let pages = Arc::<Running>::clone(&desk);
         http.start(Arc::clone(&tls), hosts, http_counters, pages, panel_queue)
     };
+    let hep = HepThread::start(&settings.trace, &hub)?;
     let http_thread = http.map(start_http).transpose()?;
     let flow = internal_flow(&listens, Endpoint::Keeper);
     let keeper = KeeperThread::start(&hub, &storage, settings.kept_messages, flow)?;
@@ -196,8 +204,10 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         drop(media_server);
         end_registrations(&hub).await;
         drop(accounts);
+        drop(sql_changes);
         drop(http_thread);
         drop(panel_thread);
+        drop(hep);
         drop(ng_thread);
         drop(threads);
         looking_up.abort();

@@ -3,6 +3,7 @@
 use super::b2bua::SharedB2bua;
 use super::configured::notifier_config;
 use super::connections::{Bounds, Connections, CurrentTls};
+use super::hep::HepCounters;
 use super::http::HttpCounters;
 use super::hub::{Hub, Lookup, MAX_LOOKUPS};
 use super::keeper::SharedKeeper;
@@ -26,6 +27,7 @@ use crate::failure::{Failure, during};
 use crate::log;
 use crate::settings::Settings;
 use crate::trace::Tracer;
+use crate::why::Refusals;
 use ::b2bua::Transmit;
 use net::{Clock, Dns};
 use sip::Transport;
@@ -133,7 +135,9 @@ pub(super) fn open(
         relay,
         ng,
         records,
-        trace: Tracer::default(),
+        trace: Tracer::new(workers, settings.trace.memory),
+        hep: HepCounters::default(),
+        refusals: Refusals::new(workers),
         lookups,
         listens,
         dropped_lookups: AtomicU64::new(0),

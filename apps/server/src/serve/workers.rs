@@ -387,9 +387,11 @@ fn receive(
         if is_first {
             local.worker.note_wait(Transport::Udp, now, waited);
         }
-        hub.trace.received(&flow, datagram.bytes);
         let sent = local.out.transmits.len();
-        local.receive(now, waited, &flow, datagram.bytes);
+        // Floods are dropped, and do not replace other messages of a trace.
+        if !local.receive(now, waited, &flow, datagram.bytes) {
+            hub.trace.received(local.index, &flow, datagram.bytes);
+        }
         if local.out.transmits.len() > sent && local.worker.is_timing() {
             local.arrivals.extend(datagram.at);
         }

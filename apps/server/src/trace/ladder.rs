@@ -13,7 +13,7 @@ const STEP: usize = 33;
 /// The characters before the first column.
 const MARGIN: usize = 12;
 
-/// The ladder of `messages`. Those of the second and further Call-IDs are marked with a letter.
+/// The ladder of `messages`. The letter is that of the Call-ID, and `w0` the worker.
 pub(crate) fn ladder(messages: &[Traffic]) -> String {
     let name = |it: &Traffic| format!("{}:{}", it.transport, it.remote);
     let mut columns: Vec<String> = Vec::new();
@@ -43,7 +43,8 @@ pub(crate) fn ladder(messages: &[Traffic]) -> String {
         let seconds = message.at.saturating_sub(begun) as f64 / 1e6;
         let leg = char::from(b'a' + (message.leg.min(25)) as u8);
         let line: String = line.into_iter().collect();
-        let _ = writeln!(text, "{:>9} {leg} {line}", format!("+{seconds:.3}"));
+        let worker = message.worker;
+        let _ = writeln!(text, "{:>9} {leg} {line}  w{worker}", format!("+{seconds:.3}"));
     }
     text
 }
@@ -99,8 +100,11 @@ mod tests {
             local: ([127, 0, 0, 1], 5060).into(),
             remote: ([127, 0, 0, 1], remote).into(),
             is_sent,
+            worker: 0,
+            call: 0,
             leg,
             bytes: text.into_bytes(),
+            missing: 0,
         }
     }
 
@@ -117,8 +121,8 @@ mod tests {
                        udp:127.0.0.1:2222               udp:127.0.0.1:3333";
         assert_eq!(lines[0].trim_start(), columns);
         let (invite, gap) = ("------------ INVITE ----------->", " ".repeat(STEP - 1));
-        assert_eq!(lines[1], format!("   +0.000 a |{invite}|{gap}|{gap}|"));
-        assert_eq!(lines[2], format!("   +0.002 b |{gap}|{invite}|{gap}|"));
+        assert_eq!(lines[1], format!("   +0.000 a |{invite}|{gap}|{gap}|  w0"));
+        assert_eq!(lines[2], format!("   +0.002 b |{gap}|{invite}|{gap}|  w0"));
         assert!(lines[3].contains("|<- 486 Busy\\u{1b}Here (INVITE "), "{text}");
         assert!(lines[4].starts_with("   +2.500 a |<"), "{text}");
     }

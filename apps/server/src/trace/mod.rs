@@ -1,19 +1,29 @@
-//! Traces: the SIP messages of calls that were marked. They are kept in memory only.
+//! Traces: the SIP messages of the last minutes, and those of calls that were marked. They are kept
+//! in memory only.
 
 mod blank;
+pub(crate) mod hep;
 pub(crate) mod ladder;
+mod parties;
 pub(crate) mod pcapng;
+mod recent;
+mod ring;
+mod traffic;
 
 use crate::call_lines::party;
 use net::wall_clock;
 use parking_lot::Mutex;
+pub(crate) use parties::is_with;
+use parties::{call_id, parties};
+pub(crate) use recent::{FoundRow, Recent, Search};
 use serde::{Deserialize, Serialize};
 use sip::header::NameAddr;
 use sip::{Flow, HeaderName, Instant, Message, Method};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use traffic::Place;
+pub(crate) use traffic::Traffic;
 
 /// The maximum number of marks.
 const MAX_MARKS: usize = 16;
@@ -66,26 +76,11 @@ pub(crate) struct Traced {
     pub(crate) omitted: u64,
 }
 
-/// A message of a traced call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Traffic {
-    /// The time in microseconds since 1970.
-    pub(crate) at: u64,
-    /// `udp`, `tcp`, `tls`, `ws` or `wss`.
-    pub(crate) transport: String,
-    pub(crate) local: SocketAddr,
-    pub(crate) remote: SocketAddr,
-    /// True if the server sent it.
-    pub(crate) is_sent: bool,
-    /// The index of the Call-ID among those of the call.
-    pub(crate) leg: usize,
-    pub(crate) bytes: Vec<u8>,
-}
-
-/// The marks, and the traced calls.
-#[derive(Default)]
+/// The messages of the last minutes, the marks, and the traced calls.
 pub(crate) struct Tracer {
-    /// False if there is nothing to trace.
+    /// The messages of the last minutes.
+    pub(crate) recent: Recent,
+    /// False if no call is marked or traced.
     is_on: AtomicBool,
     kept: Mutex<Kept>,
 }
@@ -107,6 +102,12 @@ struct Call {
 }
 
 impl Tracer {
+    /// A tracer without marks, which keeps the last messages of `workers` workers in `bytes`.
+    pub(crate) fn new(workers: usize, bytes: usize) -> Self {
+        let recent = Recent::new(workers, bytes);
+        Self { recent, is_on: AtomicBool::default(), kept: Mutex::default() }
+    }
+
     /// Adds a mark for `time`, or renews it.
     ///
     /// # Errors
@@ -163,22 +164,36 @@ impl Tracer {
         call.map(|call| call.messages.clone()).unwrap_or_default()
     }
 
-    /// Notes a message that came on `flow`.
-    pub(crate) fn received(&self, flow: &Flow, bytes: &[u8]) {
+    /// Notes a message that came to `worker` on `flow`.
+    pub(crate) fn received(&self, worker: usize, flow: &Flow, bytes: &[u8]) {
+        self.recent.note(worker, flow, bytes, false);
         if self.is_on() {
-            self.note(flow, bytes, false);
+            self.note(worker, flow, bytes, false);
         }
     }
 
-    /// Notes messages that are sent.
-    pub(crate) fn sent<'m>(&self, messages: impl Iterator<Item = (&'m Flow, &'m [u8])>) {
+    /// Notes messages that `worker` sends.
+    pub(crate) fn sent<'m>(
+        &self,
+        worker: usize,
+        messages: impl Iterator<Item = (&'m Flow, &'m [u8])> + Clone,
+    ) {
+        self.recent.note_sent(worker, messages.clone());
         if self.is_on() {
-            messages.for_each(|(flow, bytes)| self.note(flow, bytes, true));
+            messages.for_each(|(flow, bytes)| self.note(worker, flow, bytes, true));
         }
     }
 
-    /// Notes that `message` to the B2BUA caused these `others` of it: they are of one call.
-    pub(crate) fn join<'m>(&self, message: &[u8], others: impl Iterator<Item = &'m [u8]>) {
+    /// Notes that `message` to the B2BUA, which came from `flow`, caused these `others` of it: they
+    /// are of one call.
+    pub(crate) fn join<'m>(
+        &self,
+        worker: usize,
+        flow: &Flow,
+        message: &[u8],
+        others: impl Iterator<Item = &'m [u8]> + Clone,
+    ) {
+        self.recent.note_joined(worker, flow, message, others.clone());
         if !self.is_on() {
             return;
         }
@@ -201,7 +216,7 @@ impl Tracer {
     }
 
     #[cold]
-    fn note(&self, flow: &Flow, bytes: &[u8], is_sent: bool) {
+    fn note(&self, worker: usize, flow: &Flow, bytes: &[u8], is_sent: bool) {
         let Ok(message) = Message::parse(bytes) else { return };
         let Some(id) = message.value(HeaderName::CallId) else { return };
         let now = wall_clock();
@@ -215,7 +230,8 @@ impl Tracer {
             }
             return;
         };
-        kept.calls[position].add(flow, &message, is_sent, now);
+        let place = Place { at: now.as_micros(), worker, flow, is_sent };
+        kept.calls[position].add(place, &message);
         while kept.calls.iter().map(|call| call.bytes).sum::<usize>() > MAX_BYTES[0] {
             kept.calls.pop_front();
         }
@@ -257,37 +273,18 @@ impl Call {
         self.call_ids.iter().any(|known| known == id)
     }
 
-    fn add(&mut self, flow: &Flow, message: &Message<'_>, is_sent: bool, now: Instant) {
+    fn add(&mut self, place: Place<'_>, message: &Message<'_>) {
         let bytes = message.as_bytes();
-        if now.as_micros() >= self.until || self.bytes + bytes.len() > MAX_BYTES[1] {
+        if place.at >= self.until || self.bytes + bytes.len() > MAX_BYTES[1] {
             self.omitted += 1;
             return;
         }
         let id = message.value(HeaderName::CallId);
         let leg = self.call_ids.iter().position(|known| Some(&known[..]) == id);
         self.bytes += bytes.len();
-        self.messages.push(Traffic {
-            at: now.as_micros(),
-            transport: flow.transport.uri_name().to_owned(),
-            local: flow.local,
-            remote: flow.remote,
-            is_sent,
-            leg: leg.unwrap_or_default(),
-            bytes: if self.has_secrets { bytes.to_vec() } else { blank::blanked(message) },
-        });
+        let leg = leg.unwrap_or_default();
+        self.messages.push(Traffic::new(place, leg, bytes, self.has_secrets));
     }
-}
-
-fn call_id(bytes: &[u8]) -> Option<&[u8]> {
-    Message::parse(bytes).ok()?.value(HeaderName::CallId)
-}
-
-/// The URIs in From and To.
-fn parties(message: &Message<'_>) -> [String; 2] {
-    [HeaderName::From, HeaderName::To].map(|name| {
-        let address = message.value(name).and_then(|value| NameAddr::parse(name, value).ok());
-        address.map(|it| String::from_utf8_lossy(it.uri_bytes).into_owned()).unwrap_or_default()
-    })
 }
 
 /// True if `message` is an INVITE outside of a dialog.
@@ -295,14 +292,6 @@ fn begins_call(message: &Message<'_>) -> bool {
     let to = message.value(HeaderName::To);
     let to = to.and_then(|value| NameAddr::parse(HeaderName::To, value).ok());
     message.method() == Some(Method::Invite) && to.is_some_and(|to| to.tag().is_none())
-}
-
-/// True if one of the URIs is that of `user`: `user@domain`, or `user` in any domain.
-fn is_with(user: &str, uris: &[String; 2]) -> bool {
-    uris.iter().map(|uri| party(uri)).any(|party| match user.contains('@') {
-        true => party == user,
-        false => party.split('@').next() == Some(user),
-    })
 }
 
 #[cfg(test)]

@@ -36,13 +36,13 @@ pub(crate) fn pcapng(messages: &[Traffic]) -> Vec<u8> {
     let mut sequences: HashMap<[SocketAddr; 2], u32> = HashMap::new();
     for message in messages {
         let ends = ends(message);
-        let comment = match &message.transport[..] {
-            "udp" | "tcp" => None,
-            transport => Some(format!("came over {transport}, shown as plain SIP over TCP")),
-        };
+        let mut comment = format!("worker {}", message.worker);
+        if !matches!(&message.transport[..], "udp" | "tcp") {
+            comment += &format!("; came over {}, shown as plain SIP over TCP", message.transport);
+        }
         if message.transport == "udp" {
             let packet = ip_packet(ends, UDP, udp(ends, &message.bytes));
-            enhanced_packet(&mut out, message.at, &packet, comment.as_deref());
+            enhanced_packet(&mut out, message.at, &packet, &comment);
             continue;
         }
         for segment in message.bytes.chunks(SEGMENT) {
@@ -50,7 +50,7 @@ pub(crate) fn pcapng(messages: &[Traffic]) -> Vec<u8> {
             let sequence = sequences.entry(ends).or_insert(1);
             let packet = ip_packet(ends, TCP, tcp(ends, *sequence, acknowledged, segment));
             *sequence = sequence.wrapping_add(segment.len() as u32);
-            enhanced_packet(&mut out, message.at, &packet, comment.as_deref());
+            enhanced_packet(&mut out, message.at, &packet, &comment);
         }
     }
     out
@@ -153,8 +153,8 @@ fn fold(parts: &[&[u8]]) -> u16 {
     !(sum as u16)
 }
 
-/// Writes a packet of the only interface.
-fn enhanced_packet(out: &mut Vec<u8>, at: u64, packet: &[u8], comment: Option<&str>) {
+/// Writes a packet of the only interface, with a comment.
+fn enhanced_packet(out: &mut Vec<u8>, at: u64, packet: &[u8], comment: &str) {
     let mut body = vec![0; 4];
     body.extend(((at >> 32) as u32).to_le_bytes());
     body.extend((at as u32).to_le_bytes());
@@ -162,13 +162,11 @@ fn enhanced_packet(out: &mut Vec<u8>, at: u64, packet: &[u8], comment: Option<&s
     body.extend([length, length].concat());
     body.extend(packet);
     pad(&mut body);
-    if let Some(comment) = comment {
-        body.extend(1_u16.to_le_bytes());
-        body.extend((comment.len() as u16).to_le_bytes());
-        body.extend(comment.as_bytes());
-        pad(&mut body);
-        body.extend([0; 4]);
-    }
+    body.extend(1_u16.to_le_bytes());
+    body.extend((comment.len() as u16).to_le_bytes());
+    body.extend(comment.as_bytes());
+    pad(&mut body);
+    body.extend([0; 4]);
     block(out, 6, &body);
 }
 
@@ -196,8 +194,11 @@ mod tests {
             local: ends[0].parse().unwrap(),
             remote: ends[1].parse().unwrap(),
             is_sent,
+            worker: 0,
+            call: 0,
             leg: 0,
             bytes: bytes.to_vec(),
+            missing: 0,
         }
     }
 

@@ -31,8 +31,8 @@ fn invite(call_id: &str) -> Vec<u8> {
 
 #[test]
 fn nothing_is_kept_without_a_mark() {
-    let tracer = Tracer::default();
-    tracer.received(&flow(1), &invite("x"));
+    let tracer = Tracer::new(1, 0);
+    tracer.received(0, &flow(1), &invite("x"));
     assert!(!tracer.is_on() && tracer.calls().is_empty());
 }
 
@@ -45,14 +45,14 @@ fn the_calls_of_a_user_are_kept_from_their_first_message_on() {
         ("alic", false),
         ("alice@example.org", false),
     ] {
-        let tracer = Tracer::default();
+        let tracer = Tracer::new(1, 0);
         tracer.mark(Target::User(user.to_owned()), HOUR, false).unwrap();
         // A call that stands.
-        tracer.received(&flow(1), &message("BYE sip:bob@example.com SIP/2.0", "old", ";tag=2"));
-        tracer.received(&flow(1), &invite("x"));
+        tracer.received(0, &flow(1), &message("BYE sip:bob@example.com SIP/2.0", "old", ";tag=2"));
+        tracer.received(0, &flow(1), &invite("x"));
         let response = message("SIP/2.0 200 OK", "x", ";tag=2");
-        tracer.sent([(&flow(1), &response[..])].into_iter());
-        tracer.received(&flow(1), b"no message");
+        tracer.sent(0, [(&flow(1), &response[..])].into_iter());
+        tracer.received(0, &flow(1), b"no message");
         let calls = tracer.calls();
         assert_eq!(calls.len(), usize::from(is_traced), "{user}: {calls:?}");
         let messages = tracer.messages("x");
@@ -66,10 +66,10 @@ fn the_calls_of_a_user_are_kept_from_their_first_message_on() {
 
 #[test]
 fn a_call_that_stands_can_be_marked_and_secrets_kept() {
-    let tracer = Tracer::default();
+    let tracer = Tracer::new(1, 0);
     tracer.mark(Target::Call("old".to_owned()), HOUR, true).unwrap();
     let bye = message("BYE sip:bob@example.com SIP/2.0", "old", ";tag=2");
-    tracer.received(&flow(1), &bye);
+    tracer.received(0, &flow(1), &bye);
     assert_eq!(tracer.messages("old")[0].bytes, bye);
     tracer.clear();
     assert!(tracer.messages("old").is_empty() && !tracer.is_on());
@@ -77,12 +77,12 @@ fn a_call_that_stands_can_be_marked_and_secrets_kept() {
 
 #[test]
 fn both_legs_of_a_joined_call_are_one() {
-    let tracer = Tracer::default();
+    let tracer = Tracer::new(1, 0);
     tracer.mark(Target::Call("a".to_owned()), HOUR, false).unwrap();
-    tracer.received(&flow(1), &invite("a"));
-    tracer.join(&invite("a"), [&invite("a")[..], &invite("b")[..]].into_iter());
-    tracer.join(&invite("c"), [&invite("d")[..]].into_iter());
-    tracer.sent([(&flow(2), &invite("b")[..]), (&flow(2), &invite("d")[..])].into_iter());
+    tracer.received(0, &flow(1), &invite("a"));
+    tracer.join(0, &flow(1), &invite("a"), [&invite("a")[..], &invite("b")[..]].into_iter());
+    tracer.join(0, &flow(1), &invite("c"), [&invite("d")[..]].into_iter());
+    tracer.sent(0, [(&flow(2), &invite("b")[..]), (&flow(2), &invite("d")[..])].into_iter());
     let calls = tracer.calls();
     assert_eq!(calls.len(), 1);
     assert_eq!(calls[0].call_ids, ["a", "b"]);
@@ -92,9 +92,9 @@ fn both_legs_of_a_joined_call_are_one() {
 
 #[test]
 fn marks_end_by_themselves() {
-    let tracer = Tracer::default();
+    let tracer = Tracer::new(1, 0);
     tracer.mark(Target::User("alice".to_owned()), Duration::ZERO, false).unwrap();
-    tracer.received(&flow(1), &invite("x"));
+    tracer.received(0, &flow(1), &invite("x"));
     assert!(!tracer.is_on() && tracer.marks().is_empty() && tracer.calls().is_empty());
     let mark = tracer.mark(Target::User("alice".to_owned()), Duration::MAX, false).unwrap();
     assert!(mark.until <= wall_clock().as_micros() + MAX_TIME.as_micros() as u64);
@@ -102,7 +102,7 @@ fn marks_end_by_themselves() {
 
 #[test]
 fn marks_calls_and_bytes_are_limited() {
-    let tracer = Tracer::default();
+    let tracer = Tracer::new(1, 0);
     for number in 0..MAX_MARKS {
         tracer.mark(Target::User(number.to_string()), HOUR, false).unwrap();
     }
@@ -110,7 +110,7 @@ fn marks_calls_and_bytes_are_limited() {
     tracer.clear();
     tracer.mark(Target::User("alice".to_owned()), HOUR, false).unwrap();
     for number in 0..=MAX_CALLS {
-        tracer.received(&flow(1), &invite(&number.to_string()));
+        tracer.received(0, &flow(1), &invite(&number.to_string()));
     }
     assert_eq!(tracer.calls().len(), MAX_CALLS);
     assert_eq!(tracer.calls()[0].call_ids, ["1"]);
@@ -119,13 +119,13 @@ fn marks_calls_and_bytes_are_limited() {
         text.replace("Digest SECRET", &format!("Digest {}", "x".repeat(60_000))).into_bytes()
     };
     for _ in 0..100 {
-        tracer.received(&flow(1), &long("long"));
+        tracer.received(0, &flow(1), &long("long"));
     }
     let calls = tracer.calls();
     let call = calls.last().unwrap();
     assert!(call.messages < 20 && call.omitted > 80, "{call:?}");
     for number in 0..20 {
-        (0..20).for_each(|_| tracer.received(&flow(1), &long(&format!("other {number}"))));
+        (0..20).for_each(|_| tracer.received(0, &flow(1), &long(&format!("other {number}"))));
     }
     let kept = tracer.kept.lock();
     assert!(kept.calls.iter().map(|call| call.bytes).sum::<usize>() <= MAX_BYTES[0]);

@@ -16,6 +16,7 @@ mod site;
 mod tls;
 mod trace;
 mod turn;
+mod why;
 
 use site::{Site, show, stderr, stdout, with_input};
 use std::fs;

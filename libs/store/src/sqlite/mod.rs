@@ -3,6 +3,7 @@
 
 mod bindings;
 mod calls;
+mod changes;
 mod checkpoints;
 mod failure;
 mod journal;
@@ -12,6 +13,8 @@ mod panel_tables;
 mod salvage;
 mod services;
 mod tables;
+mod taking;
+mod user_row;
 mod users;
 
 use crate::{Directory, Error, Log, SECRET_LENGTH, Storage};

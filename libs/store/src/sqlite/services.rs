@@ -1,5 +1,6 @@
 //! The call services of users. A user without any has no row.
 
+use super::changes;
 use super::failure::to;
 use crate::{Error, UserServices};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -21,6 +22,7 @@ pub(super) fn put(
 ) -> Result<bool, Error> {
     let mut store = || -> rusqlite::Result<bool> {
         let transaction = database.transaction()?;
+        let last = changes::last(&transaction)?;
         let is_there = transaction
             .prepare_cached("SELECT 1 FROM subscriber WHERE domain = ?1 AND name = ?2")?
             .exists([domain, name])?;
@@ -43,6 +45,7 @@ pub(super) fn put(
                 ],
             )?;
         }
+        changes::forget_after(&transaction, last)?;
         transaction.commit()?;
         Ok(true)
     };
@@ -87,6 +90,20 @@ pub(super) fn each(
         Ok(())
     };
     read().map_err(to("read call services"))
+}
+
+/// The call services of a user, if there are any.
+pub(super) fn of(
+    database: &Connection,
+    name: &str,
+    domain: &str,
+) -> rusqlite::Result<Option<CallServices>> {
+    let mut select = database.prepare_cached(
+        "SELECT domain, name, always, busy, no_answer, unreachable, no_answer_after,
+         do_not_disturb FROM call_services WHERE domain = ?1 AND name = ?2",
+    )?;
+    let found = select.query_row([domain, name], services).optional()?;
+    Ok(found.map(|it| it.services))
 }
 
 /// Removes the call services of a user.

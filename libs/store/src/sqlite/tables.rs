@@ -18,8 +18,8 @@ pub(super) const SECRET: &str = "secret";
 pub(super) const REALMS: &str = "realms";
 
 /// The migrations, each from one schema version to the next. The first one creates the tables.
-pub(super) const STEPS: [&str; 8] =
-    [TABLES, LOGINS, RECORDS, CALLS, SERVICES, AGENTS, MESSAGES, panel_tables::TABLES];
+pub(super) const STEPS: [&str; 9] =
+    [TABLES, LOGINS, RECORDS, CALLS, SERVICES, AGENTS, MESSAGES, panel_tables::TABLES, CHANGES];
 
 /// The key of the setting that is present once records of calls were imported.
 pub(super) const CALLS_IMPORTED: &str = "calls_imported";
@@ -44,6 +44,36 @@ const MESSAGES: &str = "
 /// No change of the tables. The records of bindings contain a User-Agent, which earlier versions
 /// cannot read.
 const AGENTS: &str = "";
+
+/// The users that were added, changed or removed by other programs, for the running server. The
+/// changes of this program are deleted in their transactions.
+const CHANGES: &str = "
+    CREATE TABLE user_change (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        domain TEXT NOT NULL,
+        name TEXT NOT NULL
+    ) STRICT;
+    CREATE TRIGGER subscriber_added AFTER INSERT ON subscriber BEGIN
+        INSERT INTO user_change (domain, name) VALUES (NEW.domain, NEW.name);
+    END;
+    CREATE TRIGGER subscriber_changed AFTER UPDATE ON subscriber BEGIN
+        INSERT INTO user_change (domain, name) VALUES (OLD.domain, OLD.name);
+        INSERT INTO user_change (domain, name) VALUES (NEW.domain, NEW.name);
+    END;
+    CREATE TRIGGER subscriber_removed AFTER DELETE ON subscriber BEGIN
+        INSERT INTO user_change (domain, name) VALUES (OLD.domain, OLD.name);
+    END;
+    CREATE TRIGGER call_services_added AFTER INSERT ON call_services BEGIN
+        INSERT INTO user_change (domain, name) VALUES (NEW.domain, NEW.name);
+    END;
+    CREATE TRIGGER call_services_changed AFTER UPDATE ON call_services BEGIN
+        INSERT INTO user_change (domain, name) VALUES (OLD.domain, OLD.name);
+        INSERT INTO user_change (domain, name) VALUES (NEW.domain, NEW.name);
+    END;
+    CREATE TRIGGER call_services_removed AFTER DELETE ON call_services BEGIN
+        INSERT INTO user_change (domain, name) VALUES (OLD.domain, OLD.name);
+    END;
+";
 
 /// Call services of users: the targets of forwards as `name@domain`, and `no_answer_after` in
 /// microseconds.

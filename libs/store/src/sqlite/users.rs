@@ -1,13 +1,16 @@
 //! Users: names and HA1, never passwords.
 
+use super::changes;
 use super::failure::to;
 use super::services;
 use super::tables::{DATABASE, REALMS, get_setting, put_setting};
+use super::taking;
+use super::user_row::{to_bytes, user};
 use super::{Error, Sqlite};
-use crate::{Change, User, UserServices, Users};
-use rusqlite::{Connection, Row, params};
+use crate::{Change, OtherChange, User, UserServices, Users};
+use rusqlite::{Connection, params};
 use sip::digest::Ha1Set;
-use sip_server::{AuthName, CallServices, Logins};
+use sip_server::{CallServices, Logins};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,6 +21,7 @@ impl Users for Sqlite {
         let mut database = self.database();
         let mut store = || -> rusqlite::Result<()> {
             let transaction = database.transaction()?;
+            let last = changes::last(&transaction)?;
             {
                 // One user may get the authentication name that another one of `users` gives up, in
                 // any order.
@@ -73,6 +77,7 @@ impl Users for Sqlite {
                     update.execute(row)?;
                 }
             }
+            changes::forget_after(&transaction, last)?;
             transaction.commit()
         };
         store().map_err(to("store users"))?;
@@ -83,6 +88,7 @@ impl Users for Sqlite {
         let mut database = self.database();
         let mut remove = || -> rusqlite::Result<bool> {
             let transaction = database.transaction()?;
+            let last = changes::last(&transaction)?;
             transaction.execute(
                 "DELETE FROM binding WHERE address_of_record = ?1 AND emptied IS NULL",
                 [address_of_record(name, domain)],
@@ -92,6 +98,7 @@ impl Users for Sqlite {
                 [domain, name],
             )?;
             services::remove(&transaction, name, domain)?;
+            changes::forget_after(&transaction, last)?;
             transaction.commit()?;
             Ok(removed > 0)
         };
@@ -101,6 +108,7 @@ impl Users for Sqlite {
     fn move_users(&self, from: &str, target: &str) -> Result<u64, Error> {
         let mut database = self.database();
         let transaction = database.transaction().map_err(to("move users"))?;
+        let last = changes::last(&transaction).map_err(to("move users"))?;
         let mut realms = realms(&transaction)?;
         let realm = realms.remove(from).unwrap_or_else(|| from.to_owned());
         if realm == target {
@@ -121,6 +129,7 @@ impl Users for Sqlite {
             .execute("UPDATE subscriber SET domain = ?2 WHERE domain = ?1", [from, target])
             .map_err(to("move users"))?;
         services::move_domain(&transaction, from, target).map_err(to("move users"))?;
+        changes::forget_after(&transaction, last).map_err(to("move users"))?;
         transaction.commit().map_err(to("move users"))?;
         Ok(moved as u64)
     }
@@ -224,6 +233,10 @@ impl Users for Sqlite {
         services::each(&self.database(), domain, each)
     }
 
+    fn take_changes(&self) -> Result<Vec<OtherChange>, Error> {
+        taking::take(&mut self.database())
+    }
+
     fn user_count(&self) -> Result<u64, Error> {
         self.database()
             .query_row("SELECT count(*) FROM subscriber", [], |row| row.get(0))
@@ -244,46 +257,6 @@ fn address_of_record(name: &str, domain: &str) -> Vec<u8> {
     [name.as_bytes(), b"@", domain.as_bytes()].concat()
 }
 
-/// The user in `row`. Users of one domain share its name, which is cached in `last`.
-fn user(row: &Row<'_>, last: &mut Arc<str>) -> rusqlite::Result<User> {
-    let domain = row.get_ref(0)?.as_str()?;
-    if **last != *domain {
-        *last = Arc::from(domain);
-    }
-    let auth_name: Option<String> = row.get(6)?;
-    let by_auth_name = match auth_name {
-        Some(name) => {
-            let ha1 = from_bytes(&row.get(7)?);
-            Some(Box::new(AuthName { name: name.into_bytes().into(), ha1 }))
-        }
-        None => None,
-    };
-    Ok(User {
-        name: row.get(1)?,
-        domain: Arc::clone(last),
-        logins: Logins {
-            by_name: Ha1Set { md5: row.get(2)?, sha256: row.get(3)?, sha512_256: row.get(4)? },
-            by_address: row.get::<_, Option<_>>(5)?.as_ref().map(from_bytes),
-            by_auth_name,
-        },
-    })
-}
-
-/// The length of the hashes of one name: MD5, SHA-256 and SHA-512/256, concatenated.
-const HA1_LENGTH: usize = 16 + 32 + 32;
-
-fn to_bytes(ha1: &Ha1Set) -> Vec<u8> {
-    [&ha1.md5[..], &ha1.sha256, &ha1.sha512_256].concat()
-}
-
-fn from_bytes(bytes: &[u8; HA1_LENGTH]) -> Ha1Set {
-    let mut ha1 = Ha1Set { md5: [0; 16], sha256: [0; 32], sha512_256: [0; 32] };
-    ha1.md5.copy_from_slice(&bytes[..16]);
-    ha1.sha256.copy_from_slice(&bytes[16..48]);
-    ha1.sha512_256.copy_from_slice(&bytes[48..]);
-    ha1
-}
-
 /// An authentication name as text. It was valid UTF-8 when it was set.
 fn text(name: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(name)
@@ -293,6 +266,7 @@ fn text(name: &[u8]) -> Cow<'_, str> {
 mod tests {
     use super::super::tests::{all, open};
     use super::*;
+    use sip_server::AuthName;
 
     fn user(name: &str, domain: &str, password: &str) -> User {
         let ha1 = Ha1Set::new(name.as_bytes(), domain.as_bytes(), password.as_bytes());

@@ -327,8 +327,9 @@ impl Connections {
         if stream.is_introduced() {
             self.note_alias(stream, message);
         }
-        doer.received(&stream.flow(), message);
-        local.receive(now, waited, &stream.flow(), message);
+        if !local.receive(now, waited, &stream.flow(), message) {
+            doer.received(local.index, &stream.flow(), message);
+        }
         if local.out.transmits.len() < PARTS {
             return true;
         }
