@@ -270,12 +270,14 @@ mod tests {
         let message = Limits::space(10);
         let wide = Limits { mailbox: 4 * message, all: 8 * message, ..limits() };
         let index = Index::open(Files::new(data.path(), false), wide).expect("an index");
-        let fill = |mailbox, is_proved| (0..9).take_while(|_| index.reserve(mailbox, is_proved));
-        assert_eq!(fill(BOB, false).count(), 3, "three of four");
-        assert_eq!(fill("carol@example.com", false).count(), 3, "six of eight in all");
-        assert_eq!(fill("dave@example.com", false).count(), 0);
-        assert_eq!(fill(BOB, true).count(), 1);
-        assert_eq!(fill("dave@example.com", true).count(), 1);
+        let fill = |mailbox: &str, is_proved: bool| {
+            (0..9).take_while(|_| index.reserve(mailbox, is_proved)).count()
+        };
+        assert_eq!(fill(BOB, false), 3, "three of four");
+        assert_eq!(fill("carol@example.com", false), 3, "six of eight in all");
+        assert_eq!(fill("dave@example.com", false), 0);
+        assert_eq!(fill(BOB, true), 1);
+        assert_eq!(fill("dave@example.com", true), 1);
     }
 
     #[test]
