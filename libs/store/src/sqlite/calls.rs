@@ -213,7 +213,7 @@ mod tests {
             }
             assert_eq!(ids, [7, 6, 4, 3, 2, 5, 1, 8], "{user:?}");
         }
-        let at = |seconds| Some(Instant::from_micros(seconds * 1_000_000));
+        let at = |seconds: u64| Some(Instant::from_micros(seconds * 1_000_000));
         let filter = CallFilter { since: at(5), until: at(9), ..CallFilter::default() };
         let page = storage.call_page(&filter, None, 9).unwrap();
         assert_eq!(page.iter().map(|row| row.0).collect::<Vec<_>>(), [5, 1]);
