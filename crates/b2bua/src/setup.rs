@@ -193,7 +193,8 @@ impl B2bua {
             let is_over_limit = self.bridges.get(&id).is_some_and(|bridge| bridge.is_over_limit);
             let status = match is_over_limit {
                 true => Status::FORBIDDEN,
-                false => Status::SERVER_INTERNAL_ERROR,
+                // All lines are busy.
+                false => Status::TEMPORARILY_UNAVAILABLE,
             };
             let _ = self.agent.decline_with(now, call, status.code(), b"");
         }

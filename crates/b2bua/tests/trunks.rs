@@ -193,7 +193,7 @@ fn a_full_trunk_is_passed_over_except_by_emergency_calls() {
     rig.act(1, |phone, now| phone.answer(now, callee, &session(1, 5000, "sendrecv")));
     rig.expect_where(0, |event| matches!(event, Event::Answered { .. }));
     dial(&mut rig, "0457");
-    assert_eq!(failed(&mut rig), 500);
+    assert_eq!(failed(&mut rig), 480);
     let expected = [
         "alpha: a call to 457 failed: its limit of 1 calls is reached; trunk beta is next",
         "beta: a call to 457 failed: its limit of 0 calls is reached; no other trunk is left",
