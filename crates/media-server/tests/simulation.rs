@@ -317,6 +317,7 @@ const ROOM: &str = "<sip:conference@media-server.invalid;lr;name=sales%40example
 const DEPOSIT: &str =
     "<sip:deposit@media-server.invalid;lr;name=bob%40example.com;caller=alice%40example.com>";
 const OF_STRANGER: &str = "<sip:deposit@media-server.invalid;lr;name=bob%40example.com>";
+const MUSIC: &str = "<sip:music@media-server.invalid;lr>";
 const RETRIEVAL: &str =
     "<sip:retrieval@media-server.invalid;lr;name=bob%40example.com;caller=bob%40example.com>";
 
@@ -420,7 +421,7 @@ fn an_announcement_is_played_once_and_music_without_an_end() {
     assert!(world.phones[phone].ended.is_some());
     let unknown = world.call(&announced("other"), Codec::Pcmu, 0.0);
     assert_eq!(world.refusal(unknown), Some(404));
-    let music = world.call("<sip:music@media-server.invalid;lr>", Codec::Pcmu, 0.0);
+    let music = world.call(MUSIC, Codec::Pcmu, 0.0);
     world.pass(60_000);
     world.phones[music].heard.clear();
     world.pass(1000);
@@ -512,10 +513,7 @@ fn many_sources_do_not_take_all_calls_and_one_mailbox_has_few() {
         phones.iter().filter(|&&phone| world.refusal(phone) == Some(486)).count()
     };
     assert_eq!(refused(&world, &storm), 3, "two messages at a time for one mailbox");
-    // Three of six calls are for strangers.
-    let music =
-        |world: &mut World| world.call("<sip:music@media-server.invalid;lr>", Codec::Pcmu, 0.0);
-    let more: Vec<usize> = (0..4).map(|_| music(&mut world)).collect();
+    let more: Vec<usize> = (0..4).map(|_| world.call(MUSIC, Codec::Pcmu, 0.0)).collect();
     world.pass(100);
     assert_eq!(refused(&world, &more), 3);
     let users: Vec<usize> = (0..3).map(|_| world.call(ECHO, Codec::Pcmu, 440.0)).collect();

@@ -52,10 +52,6 @@ impl Stages {
         match *self {}
     }
 
-    pub(crate) const fn take_ringing(&mut self) -> Vec<Box<str>> {
-        match *self {}
-    }
-
     pub(crate) const fn time_out(&mut self, _: usize) {
         match *self {}
     }
