@@ -425,7 +425,7 @@ fn sizes_have_a_unit() {
     assert_eq!(settings.engine.limits.max_transaction_bytes, 2 << 30);
     assert_eq!(parse("[trace]\nmemory = 0\n").unwrap().trace.memory, 0);
     refused("[trace]\nmemory = 1\n", "2:10: memory: this is of type integer; expected a size");
-    refused("[trace]\nmemory = 0\nhep = \"h:1\"\n", "hep needs memory");
+    refused("[trace]\nmemory = 0\nhep = \"h:1\"\n", "3:7: hep needs memory");
     refused("[trace]\nhep = \"h\"\n", "2:7: hep: \"h\" is no host and port; expected one such as");
     for (value, expected) in [
         ("\"512\"", "2:17: dialog_memory: \"512\" is no size; expected a size such as"),

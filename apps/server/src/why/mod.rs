@@ -111,7 +111,8 @@ impl Refusals {
         for refusal in refusals {
             let mut count = 1;
             if let Some(place) = place_of_earlier(&kept, &refusal) {
-                count += kept.remove(place).map_or(0, |(_, count)| count);
+                let Some((earlier, earlier_count)) = kept.remove(place) else { continue };
+                count = earlier_count + u64::from(!refusal.is_again(&earlier));
             } else if kept.len() == MAX_KEPT {
                 kept.pop_front();
             }
@@ -149,22 +150,26 @@ impl Refusals {
 /// The place of the refusal that counts `refusal`, too: of its source for the same reasons, if
 /// there are many of them, or a retransmission.
 fn place_of_earlier(kept: &VecDeque<(Refusal, u64)>, refusal: &Refusal) -> Option<usize> {
-    let is_like = |other: &Refusal| {
-        (other.source.ip(), other.reasons, other.status)
-            == (refusal.source.ip(), refusal.reasons, refusal.status)
-    };
     let latest = kept.iter().enumerate().rev().take(COMPARED);
-    let mut alike = latest.filter(|(_, (other, _))| is_like(other)).map(|(place, _)| place);
-    let is_again = |place: &usize| {
-        let other = &kept[*place].0;
-        (&other.call_id, &other.method) == (&refusal.call_id, &refusal.method)
-    };
-    let again = alike.clone().find(is_again);
+    let mut alike = latest.filter(|(_, (other, _))| refusal.is_like(other)).map(|(place, _)| place);
+    let again = alike.clone().find(|place| refusal.is_again(&kept[*place].0));
     let last = alike.next();
     again.or_else(|| alike.nth(MAX_OF_SOURCE - 2).and(last))
 }
 
 impl Refusal {
+    /// True if it has the source and the reasons of `other`.
+    fn is_like(&self, other: &Self) -> bool {
+        let key = |it: &Self| (it.source.ip(), it.reasons, it.status);
+        key(self) == key(other)
+    }
+
+    /// True if its response is probably a retransmission of that of `other`.
+    fn is_again(&self, other: &Self) -> bool {
+        let is_same = self.call_id == other.call_id && self.method == other.method;
+        self.status > 0 && is_same && self.is_like(other)
+    }
+
     fn row(&self, count: u64) -> RefusalRow {
         let [from, to] = self.parties.each_ref().map(|uri| party(uri));
         let reasons = reasons_of(self.reasons).map(|reason| ReasonRow {
@@ -246,8 +251,11 @@ mod tests {
         assert_eq!(rows.len(), MAX_OF_SOURCE);
         assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 1000);
         assert_eq!(rows[MAX_OF_SOURCE - 1].call_id, "999");
+        // A retransmission is no further one.
         keep(&refusals, refusal("999", 2, 1));
-        assert_eq!(refusals.find("192.0.2.2", "").len(), MAX_OF_SOURCE);
+        let rows = refusals.find("192.0.2.2", "");
+        assert_eq!(rows.len(), MAX_OF_SOURCE);
+        assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 1000);
     }
 
     #[test]

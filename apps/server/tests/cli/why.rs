@@ -34,22 +34,22 @@ fn refusals_name_their_rule_and_their_setting() {
     assert!(none.starts_with("no request of bob is among the last refusals"), "{none}");
     let phone = phone();
     let response = ask(&phone, &address, "INVITE", "sip:bob@example.com", 3000);
-    assert!(response.starts_with("SIP/2.0 480 "), "{response}");
+    assert!(response.starts_with("SIP/2.0 404 "), "{response}");
     let from = phone.local_addr().unwrap();
     for target in ["bob", "bob@example.com", "3000", "127.0.0.1", &from.to_string()] {
         let why = site.good(&format!("why {target}"));
         for part in [
-            format!(" INVITE of bob@example.com to bob@example.com from udp:{from}: 480 "),
-            "the user has no registered phone (counter unavailable)".to_owned(),
-            "see `barebell registrations`".to_owned(),
+            format!(" INVITE of bob@example.com to bob@example.com from udp:{from}: 404 "),
+            "there is no user, group or service with this name (counter not-found)".to_owned(),
+            "see `barebell user list`".to_owned(),
         ] {
             assert!(why.contains(&part), "{target}: {part}: {why}");
         }
     }
     let list = site.good("why 3000 --json");
     let row: Value = serde_json::from_str(list.trim_end()).unwrap();
-    assert_eq!((&row["status"], &row["count"]), (&480.into(), &1.into()));
-    assert_eq!(row["reasons"][0]["counter"], "unavailable");
+    assert_eq!((&row["status"], &row["count"]), (&404.into(), &1.into()));
+    assert_eq!(row["reasons"][0]["counter"], "not-found");
     assert!(site.good("why carol").starts_with("no request of carol"));
 }
 
