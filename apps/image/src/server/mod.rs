@@ -432,7 +432,7 @@ impl Server {
                         searches = true;
                     }
                     // There is neither a notifier nor a push notification service.
-                    Event::Call(_) | Event::Wake(_) | Event::Registered(_) => {}
+                    _ => {}
                 }
             }
             out.clear();

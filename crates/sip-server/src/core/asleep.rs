@@ -1,9 +1,7 @@
 //! A phone that sleeps until a push notification wakes it.
 
 use crate::core::address_of_record::AddressOfRecord;
-#[cfg(feature = "office")]
 use crate::core::binding::Binding;
-#[cfg(feature = "office")]
 use crate::core::push::PushParams;
 use alloc::boxed::Box;
 
@@ -19,7 +17,6 @@ pub(crate) struct Asleep {
 
 impl Asleep {
     /// True if `binding` is one of the phone.
-    #[cfg(feature = "office")]
     pub(crate) fn is_of(&self, binding: &Binding) -> bool {
         let params = [&self.contact[..], &binding.contact].map(PushParams::of_contact);
         let is_same = matches!(params, [Some(one), Some(other)] if one.is_same_phone(&other));

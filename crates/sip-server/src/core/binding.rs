@@ -34,8 +34,10 @@ pub(crate) struct Extra {
     pub(crate) instance: Box<[u8]>,
     pub(crate) reg_id: u32,
     /// The start of the User-Agent of the REGISTER.
+    #[cfg(feature = "office")]
     pub(crate) agent: Box<[u8]>,
     /// Set if the phone may sleep: the time until which it is awake on UDP.
+    #[cfg(feature = "office")]
     pub(crate) awake_until: Option<Instant>,
 }
 
@@ -64,7 +66,10 @@ impl Binding {
 
     /// The start of the User-Agent of the REGISTER. Empty for none.
     pub(crate) fn agent(&self) -> &[u8] {
-        self.extra.as_ref().map_or(&[], |extra| &extra.agent)
+        #[cfg(feature = "office")]
+        return self.extra.as_ref().map_or(&[], |extra| &extra.agent);
+        #[cfg(not(feature = "office"))]
+        &[]
     }
 
     /// The identity of the phone, by which it is recognised at another contact.
@@ -80,7 +85,10 @@ impl Binding {
 
     /// Set if the phone may sleep: the time until which it is awake on UDP.
     pub(crate) fn awake_until(&self) -> Option<Instant> {
-        self.extra.as_ref()?.awake_until
+        #[cfg(feature = "office")]
+        return self.extra.as_ref()?.awake_until;
+        #[cfg(not(feature = "office"))]
+        None
     }
 
     /// The variable part of the length in storage, in bytes.
@@ -116,7 +124,9 @@ impl Binding {
                 path: stored.path.into(),
                 instance: stored.instance.into(),
                 reg_id: stored.reg_id,
+                #[cfg(feature = "office")]
                 agent: stored.agent.into(),
+                #[cfg(feature = "office")]
                 awake_until: may_sleep.then_some(Instant::ZERO),
             })
         };

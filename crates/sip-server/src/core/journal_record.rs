@@ -196,7 +196,8 @@ fn put_binding(out: &mut Vec<u8>, binding: &StoredBinding<'_>) {
     out.extend_from_slice(&binding.reg_id.to_le_bytes());
     out.extend_from_slice(&binding.expires.as_micros().to_le_bytes());
     let is_flow_bound = if binding.flow_bound { IS_FLOW_BOUND } else { 0 };
-    let has_agent = if binding.agent.is_empty() { 0 } else { HAS_AGENT };
+    let is_plain = !cfg!(feature = "office") || binding.agent.is_empty();
+    let has_agent = if is_plain { 0 } else { HAS_AGENT };
     out.push(is_flow_bound | has_agent);
     put_flow(out, &binding.flow);
     if has_agent != 0 {
@@ -374,7 +375,8 @@ fn read_binding<'a>(rest: &mut &'a [u8]) -> Option<StoredBinding<'a>> {
     let expires = Instant::from_micros(u64::from_le_bytes(take(rest)?));
     let [bits] = take(rest)?;
     let flow = take_flow(rest)?;
-    let agent = if bits & HAS_AGENT == 0 { &[][..] } else { take_bytes(rest)? };
+    let has_agent = cfg!(feature = "office") && bits & HAS_AGENT != 0;
+    let agent = if has_agent { take_bytes(rest)? } else { &[] };
     let flow_bound = bits & IS_FLOW_BOUND != 0;
     Some(StoredBinding {
         contact,

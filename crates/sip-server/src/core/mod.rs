@@ -3,6 +3,7 @@
 
 pub(crate) mod address_of_record;
 pub(crate) mod admission;
+#[cfg(feature = "office")]
 pub(crate) mod asleep;
 pub(crate) mod authentication;
 pub(crate) mod bans;

@@ -54,10 +54,12 @@ pub enum Event {
     /// A call has changed, for the owner's notifier.
     Call(Box<CallChange>),
     /// A request waits for a phone that sleeps.
+    #[cfg(feature = "office")]
     Wake(Box<Wake>),
     /// A phone of this user (`name@domain`) has registered, which may sleep, or any phone if the owner
     /// keeps messages. The tickets that wait for phones of the user are to be passed to
     /// [`Worker::woken`](crate::Worker::woken).
+    #[cfg(feature = "office")]
     Registered(Box<[u8]>),
 }
 
@@ -65,6 +67,7 @@ pub enum Event {
 /// ticket. When the user has [registered](Event::Registered), it calls
 /// [`Worker::woken`](crate::Worker::woken), and if that takes too long or the notification fails,
 /// [`Worker::not_woken`](crate::Worker::not_woken).
+#[cfg(feature = "office")]
 #[derive(Clone, Debug)]
 pub struct Wake {
     /// The request that waits.

@@ -1,9 +1,11 @@
 //! Tickets for look-ups. The owner returns the ticket with the result.
 
+#[cfg(feature = "office")]
 use crate::core::asleep::Asleep;
 use crate::core::flow::Flow;
 use crate::core::payers::Payers;
 use crate::core::reach::Scope;
+#[cfg(feature = "office")]
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -21,11 +23,11 @@ pub(crate) struct Handle {
 pub struct Ticket(pub(crate) Waiting);
 
 /// A branch to a phone that sleeps.
+#[cfg(feature = "office")]
 #[derive(Clone, Debug)]
 pub(crate) struct Sleeper {
     pub(crate) handle: Handle,
     pub(crate) index: u8,
-    #[cfg_attr(not(feature = "office"), expect(dead_code, reason = "no phone sleeps"))]
     pub(crate) phone: Asleep,
 }
 
@@ -35,6 +37,7 @@ pub(crate) enum Waiting {
     /// A branch of a transaction.
     Branch { handle: Handle, index: u8 },
     /// A branch to a phone that sleeps.
+    #[cfg(feature = "office")]
     Phone(Box<Sleeper>),
     /// A message to be forwarded without a transaction, written for the flow on which it arrived.
     /// The party that named the destination is in a network of scope `origin`. If

@@ -62,7 +62,9 @@ use crate::core::flow::Flow;
 use crate::core::incoming::{Incoming, answer};
 use crate::core::output::Location;
 use crate::core::shared::Shared;
-use crate::core::ticket::{Sleeper, Ticket, Waiting};
+#[cfg(feature = "office")]
+use crate::core::ticket::Sleeper;
+use crate::core::ticket::{Ticket, Waiting};
 use crate::core::trunks::is_of_trunk;
 use core::net::SocketAddr;
 use decide::decide;
@@ -197,6 +199,7 @@ pub(crate) fn on_located<R: RawMutex>(
                 context.on_located(index, locations, env);
             });
         }
+        #[cfg(feature = "office")]
         Waiting::Phone(sleeper) => {
             let Sleeper { handle, index, .. } = *sleeper;
             tables.transactions.with_handle(handle, env, |context, env| {

@@ -4,6 +4,7 @@
 use super::route::Preprocessed;
 use super::target::{Leads, Target, Targets, sort};
 use crate::core::address_of_record::AddressOfRecord;
+#[cfg(feature = "office")]
 use crate::core::asleep::Asleep;
 use crate::core::binding::Binding;
 use crate::core::event::Env;
@@ -11,6 +12,7 @@ use crate::core::flow::Flow;
 use crate::core::gruu::Gruu;
 use crate::core::incoming::Incoming;
 use crate::core::shared::Shared;
+#[cfg(feature = "office")]
 use alloc::boxed::Box;
 use core::net::SocketAddr;
 use lock_api::RawMutex;
@@ -154,7 +156,8 @@ pub(super) fn targets_of<R: RawMutex>(
                 match Target::of_binding(binding, env.settings) {
                     Ok(Leads::Away(mut target)) => {
                         target.flows.iter_mut().for_each(|flows| flows.user = user.hash());
-                        if cfg!(feature = "office") && shared.location.is_asleep(binding, env.now) {
+                        #[cfg(feature = "office")]
+                        if shared.location.is_asleep(binding, env.now) {
                             target.asleep = Some(Box::new(Asleep {
                                 user: user.clone(),
                                 contact: binding.contact[..].into(),

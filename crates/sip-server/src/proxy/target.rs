@@ -2,6 +2,7 @@
 
 use super::pass::Chosen;
 use super::retargeting::Retargeted;
+#[cfg(feature = "office")]
 use crate::core::asleep::Asleep;
 use crate::core::binding::Binding;
 use crate::core::event::Env;
@@ -45,6 +46,7 @@ pub(crate) struct Target {
     /// Set if this is one of the flows to a phone.
     pub(crate) flows: Option<Box<Flows>>,
     /// Set if this is a phone that sleeps.
+    #[cfg(feature = "office")]
     pub(crate) asleep: Option<Box<Asleep>>,
     /// Set if call services have led the call to the user of the target.
     pub(crate) retargeted: Option<Arc<Retargeted>>,
@@ -120,6 +122,7 @@ impl Target {
             takes_digits: false,
             detour: None,
             flows: None,
+            #[cfg(feature = "office")]
             asleep: None,
             retargeted: None,
             takeover: None,
@@ -211,8 +214,9 @@ impl Target {
         let retargeted =
             self.retargeted.as_ref().map_or(0, |it| size_of::<Retargeted>() + it.bytes());
         let own = size_of::<Self>() + self.uri.len() + self.path.len();
-        let asleep = self.asleep.as_ref().map_or(0, |asleep| asleep.bytes());
-        own + flows + detour + retargeted + takeover + asleep
+        #[cfg(feature = "office")]
+        let own = own + self.asleep.as_ref().map_or(0, |asleep| asleep.bytes());
+        own + flows + detour + retargeted + takeover
     }
 
     /// The request URI to forward with. A contact may contain header fields, a request URI may not

@@ -360,8 +360,15 @@ fn extra(order: &Order<'_>, contact: &Contact<'_>) -> Option<Box<Extra>> {
     if texts.iter().all(|text| text.is_empty()) && reg_id == 0 && awake_until.is_none() {
         return None;
     }
-    let [path, instance, agent] = texts.map(Box::from);
-    Some(Box::new(Extra { path, instance, reg_id, agent, awake_until }))
+    Some(Box::new(Extra {
+        path: (*order.path).into(),
+        instance: contact.instance.into(),
+        reg_id,
+        #[cfg(feature = "office")]
+        agent: order.agent.into(),
+        #[cfg(feature = "office")]
+        awake_until,
+    }))
 }
 
 /// The Contact lines of a 200, with the remaining time of every binding. The `own` last bindings,

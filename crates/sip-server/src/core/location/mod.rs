@@ -339,6 +339,7 @@ impl<R: RawMutex> LocationService<R> {
     }
 
     /// True if the phone of `binding` sleeps at `now`.
+    #[cfg(feature = "office")]
     pub(crate) fn is_asleep(&self, binding: &Binding, now: Instant) -> bool {
         binding.awake_until().is_some_and(|until| match binding.flow.transport.is_stream() {
             true => !self.is_open(&binding.flow),

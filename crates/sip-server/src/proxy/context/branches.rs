@@ -79,9 +79,11 @@ impl Context {
     ) -> usize {
         let aim = Aim { target, breadth, alternatives: Vec::new(), tcp_tried: None };
         let index = self.push_branch(search, aim, env);
-        if !self.waits_for_phone(search, index, request, env) {
-            self.begin(search, index, request, env);
+        #[cfg(feature = "office")]
+        if self.waits_for_phone(search, index, request, env) {
+            return index;
         }
+        self.begin(search, index, request, env);
         index
     }
 

@@ -6,6 +6,7 @@ mod conclusion;
 mod relayed;
 mod responses;
 mod stages;
+#[cfg(feature = "office")]
 mod waking;
 
 use super::fork::{Fork, ForkState, reason_line, reason_lines};

@@ -3,7 +3,6 @@
 
 use super::super::fork::ForkState;
 use super::super::search::Search;
-#[cfg(feature = "office")]
 use super::super::target::{Target, Targets, keep_scheme};
 use super::Context;
 use crate::core::event::Env;
@@ -11,7 +10,6 @@ use crate::core::output::{Event, Wake};
 use crate::core::push::{self, PushParams};
 use crate::core::ticket::{Sleeper, Ticket, Waiting};
 use alloc::boxed::Box;
-#[cfg(feature = "office")]
 use sip::uri::is_sips;
 use sip::{Message, Method, Status};
 
@@ -29,7 +27,7 @@ impl Context {
         let wakes = matches!(request.method(), Some(Method::Invite | Method::Message));
         // The B2BUA of the owner calls the phone.
         let asleep = target.asleep.as_ref().filter(|_| wakes && target.detour.is_none());
-        let Some(asleep) = asleep.filter(|_| cfg!(feature = "office")) else { return false };
+        let Some(asleep) = asleep else { return false };
         let params = PushParams::of_contact(&asleep.contact);
         let params =
             params.filter(|params| push::is_provider(&env.settings.config, params.provider));
@@ -50,7 +48,6 @@ impl Context {
     }
 
     /// Sends the request of branch `index` to the phone that was asleep and is now at `woken`.
-    #[cfg(feature = "office")]
     pub(crate) fn on_woken(&mut self, index: u8, woken: Target, env: &mut Env<'_>) {
         if !self.ends_waiting(index) {
             return;

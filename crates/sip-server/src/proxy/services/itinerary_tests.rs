@@ -55,6 +55,7 @@ fn target(user: &str, phone: usize) -> Target {
         takes_digits: false,
         detour: None,
         flows: None,
+        #[cfg(feature = "office")]
         asleep: None,
         retargeted: None,
         takeover: None,
