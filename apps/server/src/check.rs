@@ -11,6 +11,7 @@ use crate::data_dir;
 use crate::domains::unserved_users;
 use crate::failure::Failure;
 use crate::listen::Listen;
+use crate::named_files;
 use crate::output::Out;
 use crate::settings::Settings;
 use sip::Transport;
@@ -57,9 +58,9 @@ fn certificates(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
 
 /// Reports the files named in the configuration that cannot be read, with the places of their
 /// names. Returns true if all can be read.
-fn files(flags: &CheckFlags, out: &mut Out) -> Result<bool, Failure> {
+fn files(flags: &CheckFlags, settings: &Settings, out: &mut Out) -> Result<bool, Failure> {
     let Some(config) = &flags.place.config else { return Ok(true) };
-    let unreadable = config_file::unreadable_files(config);
+    let unreadable = named_files::unreadable(config, &settings.data()?);
     unreadable.iter().try_for_each(|line| out.line(line))?;
     Ok(unreadable.is_empty())
 }
@@ -192,7 +193,7 @@ pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
     media(&settings, &listens, out)?;
     calls(&settings, out)?;
     out.line(&format!("keeps its data in {}", settings.data()?.display()))?;
-    let mut is_good = files(flags, out)?;
+    let mut is_good = files(flags, &settings, out)?;
     if is_good && let Err(failure) = certificates(&settings, out) {
         out.line(&in_file(flags, &failure.to_string()))?;
         is_good = false;

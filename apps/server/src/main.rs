@@ -29,6 +29,7 @@ mod log;
 mod media;
 mod media_server;
 mod messages;
+mod named_files;
 mod ng;
 mod output;
 mod page;

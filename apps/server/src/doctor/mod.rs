@@ -12,6 +12,7 @@ use crate::admin::{Condition, Request, UserDomain};
 use crate::cli::DoctorFlags;
 use crate::domains::{Host, unserved_users};
 use crate::failure::Failure;
+use crate::named_files;
 use crate::output::Out;
 use crate::settings::Settings;
 use findings::{Finding, Findings, Severity};
@@ -51,7 +52,19 @@ pub(crate) fn run(flags: &DoctorFlags, out: &mut Out) -> Result<(), Failure> {
             "correct the file; `barebell check --config FILE` repeats this check",
         ),
         Ok(settings) => {
-            findings.good("configuration", "it has no mistakes");
+            let config = flags.place.config.as_deref();
+            let data = settings.data()?;
+            match config.map(|config| named_files::unreadable(config, &data)).unwrap_or_default() {
+                files if files.is_empty() => {
+                    findings.good("configuration", "it has no mistakes");
+                }
+                files => findings.fault(
+                    Severity::Error,
+                    "configuration",
+                    files.join("; "),
+                    "let the user of the server read the files",
+                ),
+            }
             check(flags, &settings, &mut findings)?;
         }
     }
