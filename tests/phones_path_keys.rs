@@ -1,8 +1,8 @@
-//! barebell-phone and linphone agree on keys on the path of their media. By ZRTP both ends show the
-//! same short authentication string, unless a program between them answers in their place. By DTLS
-//! linphone has an RSA certificate.
+//! barebell-phone and other phones agree on keys on the path of their media. By ZRTP both ends show
+//! the same short authentication string, unless a program between them answers in their place. By
+//! DTLS linphone and baresip have RSA certificates.
 
-use peers::phone::Kind::{self, Barebell, Linphone};
+use peers::phone::Kind::{self, Barebell, Baresip, Linphone};
 use peers::phone::{Account, Action, Event, Phone, Srtp};
 use peers::test_server::account;
 use peers::transport::Transport::Udp;
@@ -65,13 +65,35 @@ fn a_man_in_the_middle_makes_the_strings_differ() {
     assert_ne!(alice.sas(), bob.sas());
 }
 
-/// linphone answers as the client of the handshake.
-#[test]
-fn linphone_with_an_rsa_certificate_is_called_by_dtls() {
+/// One calls the other, with keys by DTLS. Phones with RSA certificates are clients of the handshake.
+fn shake_hands(caller: Kind, callee: Kind) {
     let (mut alice, mut bob) =
-        (phone_by(Barebell, "alice", Srtp::Dtls), phone_by(Linphone, "bob", Srtp::Dtls));
+        (phone_by(caller, "alice", Srtp::Dtls), phone_by(callee, "bob", Srtp::Dtls));
     connect(&mut alice, &mut bob);
+    let ours = if caller == Barebell { &alice } else { &bob };
+    assert!(ours.suite().is_some(), "{ours}");
     bob.act(&Action::HangUp);
     bob.wait_for(Event::Ended);
     alice.wait_for(Event::Ended);
+}
+
+#[test]
+fn linphone_is_called_by_dtls() {
+    shake_hands(Barebell, Linphone);
+}
+
+#[test]
+fn linphone_calls_by_dtls() {
+    shake_hands(Linphone, Barebell);
+}
+
+/// OpenSSL shows no other certificate than one that was asked for.
+#[test]
+fn baresip_is_called_by_dtls() {
+    shake_hands(Barebell, Baresip);
+}
+
+#[test]
+fn baresip_calls_by_dtls() {
+    shake_hands(Baresip, Barebell);
 }

@@ -260,7 +260,9 @@ impl Driver for BarebellPhone {
     fn suite(&self) -> Option<String> {
         let log = std::fs::read_to_string(self.event_log()).unwrap_or_default();
         let mut event = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let answered = event.rfind(|event| event["event"] == "answered")?;
+        // Keys that are agreed on by media follow the answer.
+        let answered =
+            event.rfind(|event| event["event"] == "answered" || event["event"] == "secured")?;
         answered["srtp"].as_str().map(str::to_owned)
     }
 

@@ -55,7 +55,12 @@ impl Baresip {
              module_app ctrl_tcp.so\n\
              module_app menu.so\n\
              ctrl_tcp_listen 127.0.0.1:{control}\n\
-             {mwi}{issuers}",
+             {dtls}{mwi}{issuers}",
+            // Its modules of keys answer offers in the order of this file.
+            dtls = match account.srtp {
+                Srtp::Dtls => "module dtls_srtp.so\n",
+                _ => "",
+            },
             mwi = match account.options.as_str() {
                 "mwi" => "module_app mwi.so\n",
                 _ => "",
@@ -106,7 +111,8 @@ impl Baresip {
             Srtp::Off => "",
             Srtp::Optional => ";mediaenc=srtp",
             Srtp::Required => ";mediaenc=srtp-mand",
-            Srtp::Zrtp | Srtp::Dtls => panic!("baresip's driver has keys by SDES only"),
+            Srtp::Dtls => ";mediaenc=dtls_srtp",
+            Srtp::Zrtp => panic!("baresip has no keys by ZRTP"),
         };
         let proxy = self.account.proxy.map(|proxy| format!(";outbound=\"sip:{proxy};lr\""));
         let proxy = proxy.unwrap_or_default();

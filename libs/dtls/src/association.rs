@@ -1,12 +1,13 @@
 //! One handshake, and the keys that it yields.
 
 use crate::record::is_plausible;
-use crate::{AssociationError, Identity, fingerprint, rsa};
+use crate::{AssociationError, Identity, fingerprint, request, rsa};
+use dimpl::crypto::rust_crypto;
 use dimpl::{Config, Dtls, KeyingMaterial, Output, SrtpProfile};
 use sdp::dtls::Fingerprint;
 use srtp::{MasterKey, Suite};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Enough for a datagram of a handshake; `dimpl` names the length if it is not.
@@ -60,12 +61,7 @@ impl Association {
         is_client: bool,
         now: Instant,
     ) -> Result<Self, AssociationError> {
-        // The peer is known by its ICE check or its signalling: a cookie would cost a round trip.
-        let config = Config::builder()
-            .use_server_cookie(false)
-            .with_crypto_provider(rsa::provider())
-            .build();
-        let config = Arc::new(config.map_err(AssociationError::Handshake)?);
+        let config = config(is_client)?;
         let mut dtls = Dtls::new_auto(config, identity.certificate.clone(), now);
         dtls.set_active(is_client);
         let mut association = Self {
@@ -117,7 +113,11 @@ impl Association {
             match self.dtls.poll_output(&mut self.buffer) {
                 Output::Packet(packet) => {
                     let length = packet.len();
-                    return Ok(Event::Send(&self.buffer[..length]));
+                    let datagram = &mut self.buffer[..length];
+                    if !self.is_client {
+                        request::amend_datagram(datagram);
+                    }
+                    return Ok(Event::Send(datagram));
                 }
                 Output::BufferTooSmall { needed } => self.buffer.resize(needed, 0),
                 Output::PeerCert(certificate) => self.certificate = Some(certificate.to_vec()),
@@ -157,6 +157,24 @@ impl fmt::Debug for Association {
             .field("is_connected", &self.is_connected)
             .finish_non_exhaustive()
     }
+}
+
+/// The settings of all clients, or of all servers. `dimpl` tests its cryptography whenever it makes
+/// them.
+fn config(is_client: bool) -> Result<Arc<Config>, AssociationError> {
+    static CONFIGS: [OnceLock<Arc<Config>>; 2] = [const { OnceLock::new() }; 2];
+    let slot = &CONFIGS[usize::from(is_client)];
+    if let Some(config) = slot.get() {
+        return Ok(Arc::clone(config));
+    }
+    let provider = match is_client {
+        true => rust_crypto::default_provider(),
+        false => rsa::provider_of_server(),
+    };
+    // The peer is known by its ICE check or its signalling: a cookie would cost a round trip.
+    let config = Config::builder().use_server_cookie(false).with_crypto_provider(provider).build();
+    let config = Arc::new(config.map_err(AssociationError::Handshake)?);
+    Ok(Arc::clone(slot.get_or_init(|| config)))
 }
 
 /// The keys in exported material (RFC 5764 section 4.2): the keys of client and server, then their

@@ -1,22 +1,28 @@
-//! Signatures of peers with RSA certificates.
+//! Signatures of clients with RSA certificates.
 
-use dimpl::crypto::{CryptoProvider, SignatureVerifier, rust_crypto};
+use crate::request::{Hashes, amended};
+use dimpl::crypto::{CryptoProvider, NamedGroup, SignatureVerifier, rust_crypto};
 use dimpl::{CryptoError, HashAlgorithm, SignatureAlgorithm};
 use ring::signature::{
-    RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512,
-    UnparsedPublicKey,
+    ECDSA_P384_SHA256_ASN1, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
+    RSA_PKCS1_2048_8192_SHA512, UnparsedPublicKey, VerificationAlgorithm,
 };
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
-/// The cryptography of `dimpl`, which verifies signatures by ECDSA, and those of DTLS 1.2 by RSA.
+/// The cryptography of a server: that of `dimpl`, which verifies signatures by ECDSA, and
+/// signatures by RSA in DTLS 1.2.
 ///
-/// `dimpl` does not ask for RSA: a server with such a certificate finds no cipher suite. A client
-/// may have one: libraries such as Mbed TLS send the certificate that they have.
-pub(crate) fn provider() -> CryptoProvider {
-    CryptoProvider { signature_verification: &Verifier, ..rust_crypto::default_provider() }
+/// A client has that of `dimpl` alone: its cipher suites have servers with ECDSA only.
+pub(crate) fn provider_of_server() -> CryptoProvider {
+    CryptoProvider {
+        signature_verification: &Verifier,
+        hash_provider: &Hashes,
+        ..rust_crypto::default_provider()
+    }
 }
 
+/// The verifier of the signatures of clients. In DTLS 1.2 the data are the messages before.
 #[derive(Debug)]
 struct Verifier;
 
@@ -29,24 +35,49 @@ impl SignatureVerifier for Verifier {
         hash: HashAlgorithm,
         algorithm: SignatureAlgorithm,
     ) -> Result<(), CryptoError> {
+        let data = &amended(data);
         if algorithm != SignatureAlgorithm::RSA {
             let others = rust_crypto::default_provider().signature_verification;
-            return others.verify_signature(certificate, data, signature, hash, algorithm);
+            let verified = others.verify_signature(certificate, data, signature, hash, algorithm);
+            return match verified {
+                // Only SHA-256 was asked for.
+                Err(CryptoError::UnsupportedSignatureVerification {
+                    signature: SignatureAlgorithm::ECDSA,
+                    hash: HashAlgorithm::SHA256,
+                    group: NamedGroup::Secp384r1,
+                }) => verify(&ECDSA_P384_SHA256_ASN1, certificate, data, signature),
+                verified => verified,
+            };
         }
-        let by = match hash {
-            HashAlgorithm::SHA256 => &RSA_PKCS1_2048_8192_SHA256,
-            HashAlgorithm::SHA384 => &RSA_PKCS1_2048_8192_SHA384,
-            HashAlgorithm::SHA512 => &RSA_PKCS1_2048_8192_SHA512,
-            _ => return Err(CryptoError::UnsupportedSignatureAlgorithm(algorithm)),
-        };
-        let certificate =
-            Certificate::from_der(certificate).map_err(|_| CryptoError::CertificateParseFailed)?;
-        let key = &certificate.tbs_certificate().subject_public_key_info().subject_public_key;
-        let key = key.as_bytes().ok_or(CryptoError::InvalidSubjectPublicKey)?;
-        // A key of less than 2048 bits is refused, too.
-        let verified = UnparsedPublicKey::new(by, key).verify(data, signature);
-        verified.map_err(|_| CryptoError::InvalidSignatureFormat)
+        match hash {
+            HashAlgorithm::SHA256 => {
+                verify(&RSA_PKCS1_2048_8192_SHA256, certificate, data, signature)
+            }
+            HashAlgorithm::SHA384 => {
+                verify(&RSA_PKCS1_2048_8192_SHA384, certificate, data, signature)
+            }
+            HashAlgorithm::SHA512 => {
+                verify(&RSA_PKCS1_2048_8192_SHA512, certificate, data, signature)
+            }
+            _ => Err(CryptoError::UnsupportedSignatureAlgorithm(algorithm)),
+        }
     }
+}
+
+/// Verifies a signature by the key of a certificate. A key by RSA of less than 2048 bits is
+/// refused, too.
+fn verify(
+    by: &'static dyn VerificationAlgorithm,
+    certificate: &[u8],
+    data: &[u8],
+    signature: &[u8],
+) -> Result<(), CryptoError> {
+    let certificate =
+        Certificate::from_der(certificate).map_err(|_| CryptoError::CertificateParseFailed)?;
+    let key = &certificate.tbs_certificate().subject_public_key_info().subject_public_key;
+    let key = key.as_bytes().ok_or(CryptoError::InvalidSubjectPublicKey)?;
+    let verified = UnparsedPublicKey::new(by, key).verify(data, signature);
+    verified.map_err(|_| CryptoError::InvalidSignatureFormat)
 }
 
 #[cfg(test)]
@@ -64,7 +95,7 @@ mod tests {
         signature: &[u8],
         hash: HashAlgorithm,
     ) -> Result<(), CryptoError> {
-        let verifier = provider().signature_verification;
+        let verifier = provider_of_server().signature_verification;
         verifier.verify_signature(certificate, b"data", signature, hash, SignatureAlgorithm::RSA)
     }
 

@@ -146,11 +146,11 @@ impl Negotiator {
         media: &MediaDescription<'_>,
     ) -> Option<Keying> {
         let parameters = DtlsParameters::of(media, session).ok()??;
-        // The answerer is the client if it may choose: its first message is not lost before the
-        // answer arrives (RFC 5763 section 5).
+        // The answerer is the server if it may choose: a client may have an RSA certificate. RFC
+        // 5763 section 5 recommends the other role, which saves the time until the answer arrives.
         let is_client = match parameters.setup {
-            Setup::ActPass | Setup::Passive => true,
-            Setup::Active => false,
+            Setup::Passive => true,
+            Setup::ActPass | Setup::Active => false,
             Setup::HoldConn => return None,
         };
         Some(Keying::Dtls(self.with_role_of_before(DtlsPeer::new(&parameters, is_client))))
@@ -297,8 +297,8 @@ mod tests {
             assert_eq!(ours.keying.sdes().is_some(), !has_dtls);
             assert_eq!(theirs.keying.dtls().is_some(), has_dtls);
             if let (Some(ours), Some(theirs)) = (ours.keying.dtls(), theirs.keying.dtls()) {
-                // The answerer is the client, and each end expects the other's certificate.
-                assert!(theirs.is_client && !ours.is_client);
+                // The answerer is the server, and each end expects the other's certificate.
+                assert!(ours.is_client && !theirs.is_client);
                 let expected = [ours, theirs].map(|peer| peer.fingerprints[0].bytes[0]);
                 assert_eq!(expected, [2, 1]);
                 assert!(ours.tls_id.is_some() && ours.tls_id != theirs.tls_id);
@@ -384,7 +384,7 @@ mod tests {
         let mut other = end(2, Security::Optional, &[dtls(3)]);
         let (_, _, ours) = agree(&mut other, caller).unwrap();
         let ours = ours.keying.dtls().unwrap();
-        assert!(!ours.is_same(first) && ours.is_client);
+        assert!(!ours.is_same(first) && !ours.is_client);
         // Encryption is not lowered by a change.
         let clear = b"v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/AVP 0\r\n";
         assert_eq!(caller.answer(clear, &mut random()).err(), Some(Refusal::NotSecured));
