@@ -15,6 +15,7 @@ mod media;
 mod message;
 mod ng;
 mod transcode;
+mod turn;
 mod websocket;
 mod zrtp;
 
@@ -31,5 +32,6 @@ pub use media::{rtcp, rtp, sdes, sdp, srtp};
 pub use message::message;
 pub use ng::ng;
 pub use transcode::transcode;
+pub use turn::turn;
 pub use websocket::websocket;
 pub use zrtp::zrtp;
