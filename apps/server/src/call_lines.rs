@@ -224,6 +224,7 @@ fn through_proxy() -> String {
 /// The keys of a leg, as far as its transport protocol or the relay tells them.
 fn keying(direction: &Direction) -> Option<&'static str> {
     Some(match Profile::of(&direction.protocol)? {
+        _ if direction.has_handshake => "dtls",
         Profile::Dtls => "dtls",
         Profile::Secure => "sdes",
         Profile::Plain if direction.has_keys => "sdes",

@@ -122,13 +122,15 @@ impl Announcement {
         Some(announcement)
     }
 
-    /// Makes this the announcement of a browser about `medium`: checks of ICE tell its addresses.
-    pub(crate) fn follow_checks(
+    /// Makes this the announcement of an end with a handshake that ends at the relay. Checks of ICE
+    /// tell the addresses of a browser, with this `session`.
+    pub(crate) fn end_handshake(
         &mut self,
-        session: &SessionDescription<'_>,
+        session: Option<&SessionDescription<'_>>,
         medium: &MediaDescription<'_>,
     ) {
         self.content = Content::Rtp;
+        let Some(session) = session else { return };
         (self.named, self.destinations, self.is_proven) = (None, [None; 2], false);
         self.sources.clear();
         // The unspecified address is no hold: its author had no candidates yet.

@@ -18,7 +18,7 @@ use crate::side::Side;
 use crate::statistics::Direction;
 use crate::stream::{Reporter, Stream};
 use crate::transcode::{Additions, Answered, CodecRules, Conversion, FormatChange, MediumCodecs};
-use crate::web::{WebAttributes, WebFault, is_web};
+use crate::web::{WebAttributes, WebFault, has_ice, is_web};
 use ::codec::Codec;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -93,7 +93,8 @@ impl<R: RawMutex, P: Ports> Medium<R, P> {
 }
 
 /// The rules for the profile of an offer for the end `to`. Browsers have RTP and RTCP on one port,
-/// and a profile with feedback; the other end of a browser has neither, unless it has them itself.
+/// and a profile with feedback, and so are other ends with a handshake offered them; the other end
+/// of a call with them has neither, unless it has them itself.
 fn profile_rules(
     to: &End<'_>,
     is_of_browser: bool,
@@ -322,9 +323,10 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 continue;
             };
             let is_of_browser = legs.is_some_and(|legs| legs[by.index()].is_web())
-                || may_begin && is_web(session, description);
+                || may_begin && is_web(description);
             if is_of_browser {
-                announcement.follow_checks(session, description);
+                let has_ice = has_ice(session, description);
+                announcement.end_handshake(has_ice.then_some(session), description);
             }
             let is_rtp = announcement.content == Content::Rtp;
             let medium = match medium {
@@ -362,6 +364,8 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                     let keying = leg.established().unwrap_or(asked);
                     let port = medium.ports.rtp()[by.other().index()];
                     let place = SocketAddr::new(ends.to.advertised, port);
+                    let has_handshake = keying == Keying::Dtls || ends.to.handshake;
+                    let fingerprint = fingerprint.filter(|_| has_handshake);
                     let keys = leg.write_offer(keying, place, fingerprint, &mut random)?;
                     // Checks may come before the answer.
                     medium.stream.with(|legs| leg.update_web(&mut legs[by.other().index()].web));
@@ -446,7 +450,9 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             let is_of_browser =
                 medium.keying.as_ref().is_some_and(|keying| keying[by.index()].is_web());
             if is_of_browser {
-                announcement.follow_checks(session, description);
+                let has_ice =
+                    medium.keying.as_ref().is_some_and(|keying| keying[by.index()].has_ice());
+                announcement.end_handshake(has_ice.then_some(session), description);
             }
             let (is_readable, passes_keys) =
                 (medium.is_readable(description), medium.keying.is_none());
@@ -497,6 +503,13 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             })?;
             let sides = Side::BOTH.into_iter().filter(|side| moved[side.index()]);
             sides.for_each(|side| medium.ports.release(side));
+            if cfg!(feature = "web")
+                && let Some(keying) = &medium.keying
+            {
+                let clients =
+                    Side::BOTH.into_iter().filter(|side| keying[side.index()].is_client());
+                clients.for_each(|side| medium.ports.shake_hands(side));
+            }
             let port = medium.ports.rtp()[offerer.index()];
             changes.push(Some(MediumChange { port, keys, profile, formats, is_of_browser }));
         }
@@ -545,7 +558,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
         Side::BOTH.map(of)
     }
 
-    /// The reason why the leg of a browser is over at `now`, if it is.
+    /// The reason why a leg with a handshake is over at `now`, if it is.
     pub(crate) fn web_fault(&self, now: Duration) -> Option<WebFault> {
         self.streams().find_map(|stream| stream.web_fault(now))
     }

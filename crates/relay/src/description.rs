@@ -26,6 +26,9 @@ const REMOVED: [&str; 11] = [
     "group",
 ];
 
+/// The attributes of an agreement on keys, which go if the keys end at the relay.
+const OF_KEYS: [&str; 5] = ["crypto", "fingerprint", "setup", "tls-id", "zrtp-hash"];
+
 /// The changes to one medium.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MediumChange {
@@ -34,7 +37,7 @@ pub(crate) struct MediumChange {
     pub(crate) keys: KeyChange,
     pub(crate) profile: ProfileChange,
     pub(crate) formats: FormatChange,
-    /// True if the description comes from a browser.
+    /// True if the description comes from an end with a handshake.
     pub(crate) is_of_browser: bool,
 }
 
@@ -51,9 +54,10 @@ pub(crate) enum KeyChange {
     /// The protocol and the keys pass.
     #[default]
     None,
-    /// These crypto attributes replace the received ones, under a protocol of this profile.
-    Replaced { is_secure: bool, attributes: Vec<String> },
-    /// The attributes of a handshake and of ICE replace the received keys.
+    /// These crypto attributes replace the received ones, under a protocol of this profile, with the
+    /// attributes of a handshake beside them.
+    Replaced { is_secure: bool, attributes: Vec<String>, handshake: Option<WebAttributes> },
+    /// The attributes of a handshake, and of ICE for a browser, replace the received keys.
     Web(WebAttributes),
 }
 
@@ -80,6 +84,7 @@ fn write_session(
     let mut needs_connection = true;
     let changes = || media.iter().flatten();
     let removes_web = changes().any(MediumChange::removes_web);
+    let replaces = changes().any(|change| !matches!(change.keys, KeyChange::None));
     for &(letter, value) in &session.lines {
         // The connection stands after these lines (RFC 8866 section 5).
         if needs_connection && !"osiuep".contains(letter) {
@@ -91,13 +96,14 @@ fn write_session(
             'o' => write_origin(value, address, out)?,
             'a' if is_removed(value) => {}
             'a' if removes_web && is_of_browser(name_of(value)) => {}
+            'a' if replaces && is_of_keys(name_of(value)) => {}
             _ => write_line(letter, value, out)?,
         }
     }
     if needs_connection {
         write_connection(address, out)?;
     }
-    if changes().any(|change| matches!(change.keys, KeyChange::Web(_))) {
+    if changes().any(|change| matches!(&change.keys, KeyChange::Web(web) if web.has_ice())) {
         out.write_str("a=ice-lite\r\n")?;
     }
     let unchanged = core::iter::repeat(&None);
@@ -157,8 +163,8 @@ fn write_medium(
             ('a', _) if is_removed(value) || formats.removes_attribute(value) => {}
             ('a', _) if profile.removes(name_of(value)) => {}
             ('a', _) if removes_web && is_of_browser(name_of(value)) => {}
-            ('a', KeyChange::Replaced { .. } | KeyChange::Web(_))
-                if name_of(value).eq_ignore_ascii_case("crypto") => {}
+            ('a', KeyChange::Replaced { .. } | KeyChange::Web(_)) if is_of_keys(name_of(value)) => {
+            }
             _ => write_line(letter, value, out)?,
         }
     }
@@ -175,11 +181,16 @@ fn write_medium(
     }
     match keys {
         KeyChange::None => Ok(()),
-        KeyChange::Replaced { attributes, .. } => {
-            attributes.iter().try_for_each(|value| write!(out, "a=crypto:{value}\r\n"))
+        KeyChange::Replaced { attributes, handshake, .. } => {
+            attributes.iter().try_for_each(|value| write!(out, "a=crypto:{value}\r\n"))?;
+            handshake.iter().try_for_each(|web| write_web(web, out))
         }
-        KeyChange::Web(web) => web.lines().iter().try_for_each(|line| write!(out, "a={line}\r\n")),
+        KeyChange::Web(web) => write_web(web, out),
     }
+}
+
+fn write_web(web: &WebAttributes, out: &mut String) -> fmt::Result {
+    web.lines().iter().try_for_each(|line| write!(out, "a={line}\r\n"))
 }
 
 impl FormatChange {
@@ -225,6 +236,11 @@ const fn family(address: IpAddr) -> &'static str {
 fn is_removed(attribute: &str) -> bool {
     let name = name_of(attribute);
     REMOVED.iter().any(|removed| name.eq_ignore_ascii_case(removed))
+}
+
+/// True if an attribute of this name is of an agreement on keys.
+fn is_of_keys(name: &str) -> bool {
+    OF_KEYS.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
 fn name_of(attribute: &str) -> &str {
@@ -279,14 +295,15 @@ mod tests {
     #[test]
     fn keys_are_replaced_and_media_rejected() {
         let session = SessionDescription::parse(OFFER.as_bytes()).unwrap();
-        let plain = KeyChange::Replaced { is_secure: false, attributes: Vec::new() };
+        let plain =
+            KeyChange::Replaced { is_secure: false, attributes: Vec::new(), handshake: None };
         let text = rewrite(&session, "2001:db8::1".parse().unwrap(), &[change(20000, plain)]);
         assert!(text.contains("m=audio 20000 RTP/AVPF 0 8 101\r\n"), "{text}");
         assert!(text.contains("c=IN IP6 2001:db8::1\r\nt="), "{text}");
         assert!(text.contains("m=video 0 RTP/AVP 96\r\n"), "{text}");
         assert!(!text.contains("crypto"), "{text}");
         let attributes = alloc::vec!["1 AES_CM_128_HMAC_SHA1_80 inline:BBBB".into()];
-        let keys = KeyChange::Replaced { is_secure: true, attributes };
+        let keys = KeyChange::Replaced { is_secure: true, attributes, handshake: None };
         let media = [change(1, KeyChange::None), change(20002, keys)];
         let text = rewrite(&session, [192, 0, 2, 1].into(), &media);
         assert!(text.contains("m=video 20002 RTP/SAVP 96\r\n"), "{text}");

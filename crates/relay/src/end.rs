@@ -15,9 +15,10 @@ pub enum Keying {
     Passed,
     /// No keys: media in clear.
     Clear,
-    /// Keys of the relay are offered beside media in clear (RFC 8643).
+    /// Keys of the relay are offered beside media in clear (RFC 8643): SDES, or a handshake with the
+    /// [host](crate::Host::fingerprint) as the end chooses.
     Optional,
-    /// Keys of the relay are offered, and the end must use them.
+    /// Keys of the relay are offered as for `Optional`, and the end must use them.
     Required,
     /// The end is a browser: it is offered ICE, and keys by a DTLS handshake with the
     /// [host](crate::Host::fingerprint).
@@ -38,6 +39,8 @@ pub struct End<'a> {
     /// The keys in the first description for the end, and in all later ones if it agrees. The
     /// offers of an end with [`Keying::Required`] must have keys.
     pub keying: Keying,
+    /// False if offers for the end have no handshake beside keys in the description.
+    pub handshake: bool,
     /// The changes to the codecs of offers for the end.
     pub codecs: CodecRules<'a>,
     /// True if offers for the end have an RTP profile with feedback in RTCP (RFC 4585, RFC 5124),
@@ -75,6 +78,7 @@ impl<'a> End<'a> {
             local,
             advertised: local,
             keying: Keying::Passed,
+            handshake: true,
             codecs: CodecRules::default(),
             feedback: None,
             mux: MuxRules::default(),

@@ -39,7 +39,7 @@ pub enum RelayError {
     Keys(PolicyError),
     /// The end must encrypt its media, and does not.
     InClear,
-    /// A browser has not what a handshake needs, or the host makes none.
+    /// An end has not what a handshake needs, or the host makes none.
     Handshake,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for RelayError {
             Self::OwnPort => f.write_str("the description names a port of the relay itself"),
             Self::Keys(error) => write!(f, "the offered SRTP keys are unusable: {error}"),
             Self::Handshake => f.write_str(
-                "expected ICE, a fingerprint and the role of the client in the handshake",
+                "expected a fingerprint, the role in the handshake as before, and ICE as before",
             ),
             Self::InClear => f.write_str("expected SRTP keys in the description"),
         }

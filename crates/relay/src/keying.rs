@@ -3,7 +3,7 @@
 use crate::description::KeyChange;
 use crate::end::Keying;
 use crate::error::RelayError;
-use crate::web::{WebKeying, WebLeg, is_web};
+use crate::web::{WebKeying, WebLeg, has_ice, is_web};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -19,7 +19,8 @@ use srtp::{MasterKey, Policy, PolicyError, Receiver, Sender, Suite};
 const OFFERED: [Suite; 2] = [Suite::AeadAes256Gcm, Suite::AesCm128HmacSha1_80];
 
 /// A medium in clear.
-const CLEAR: KeyChange = KeyChange::Replaced { is_secure: false, attributes: Vec::new() };
+const CLEAR: KeyChange =
+    KeyChange::Replaced { is_secure: false, attributes: Vec::new(), handshake: None };
 
 /// The keys of one leg.
 #[derive(Debug, Default)]
@@ -34,8 +35,10 @@ pub(crate) struct LegKeying {
     asked: Keying,
     /// True if the end names a profile with encryption.
     is_secure: bool,
-    /// The state of a browser's leg.
+    /// The state of a leg with a handshake.
     web: Option<Box<WebKeying>>,
+    /// The handshake that the relay has offered beside `ours`.
+    beside: Option<Box<WebKeying>>,
 }
 
 impl LegKeying {
@@ -49,8 +52,8 @@ impl LegKeying {
         fingerprint: Option<&Fingerprint>,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), RelayError> {
-        if self.web.is_none() && is_web(session, medium) {
-            self.begin_web(fingerprint, random);
+        if self.web.is_none() && is_web(medium) {
+            self.web = begin_web(fingerprint, has_ice(session, medium), random);
         }
         if let Some(web) = &mut self.web {
             return web.read(session, medium, true, random);
@@ -93,7 +96,7 @@ impl LegKeying {
         };
         let attributes = [agreed.send.to_string()].into();
         self.agreed = Some(agreed);
-        Ok(KeyChange::Replaced { is_secure: self.is_secure, attributes })
+        Ok(KeyChange::Replaced { is_secure: self.is_secure, attributes, handshake: None })
     }
 
     /// Returns the keys of an offer to the end. `place` is the address of the port.
@@ -105,7 +108,7 @@ impl LegKeying {
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Result<KeyChange, RelayError> {
         if keying == Keying::Dtls && self.web.is_none() {
-            self.begin_web(fingerprint, random);
+            self.web = begin_web(fingerprint, true, random);
             if self.web.is_none() {
                 return Err(RelayError::Handshake);
             }
@@ -116,7 +119,11 @@ impl LegKeying {
         self.asked = keying;
         if keying == Keying::Clear {
             self.ours.clear();
+            self.beside = None;
             return Ok(CLEAR);
+        }
+        if self.beside.is_none() {
+            self.beside = begin_web(fingerprint, false, random);
         }
         if let Some(agreed) = &self.agreed {
             self.ours = [agreed.send.clone()].into();
@@ -129,7 +136,10 @@ impl LegKeying {
             }
         }
         let attributes = self.ours.iter().map(ToString::to_string).collect();
-        Ok(KeyChange::Replaced { is_secure: keying == Keying::Required, attributes })
+        let beside = self.beside.as_mut().filter(|_| self.agreed.is_none());
+        let handshake = beside.map(|beside| beside.write(true, place));
+        let is_secure = keying == Keying::Required;
+        Ok(KeyChange::Replaced { is_secure, attributes, handshake })
     }
 
     /// Reads the answer of the end to [`LegKeying::write_offer`].
@@ -146,12 +156,21 @@ impl LegKeying {
         self.is_secure = Profile::of(medium.protocol) == Some(Profile::Secure);
         let must_encrypt =
             self.asked == Keying::Required || self.is_secure || self.agreed.is_some();
-        match accept(&self.ours, &answered) {
-            Ok(agreed) => self.agreed = Some(agreed),
-            Err(_) if must_encrypt => return Err(RelayError::InClear),
-            Err(_) => {}
+        if let Ok(agreed) = accept(&self.ours, &answered) {
+            self.agreed = Some(agreed);
+            return Ok(());
         }
-        Ok(())
+        if self.agreed.is_none()
+            && let Some(mut beside) = self.beside.take()
+        {
+            let is_usable = beside.read(session, medium, false, random).is_ok();
+            let place = if is_usable { &mut self.web } else { &mut self.beside };
+            *place = Some(beside);
+        }
+        match must_encrypt && self.web.is_none() {
+            true => Err(RelayError::InClear),
+            false => Ok(()),
+        }
     }
 
     /// The keying of an offer to the end, if it has agreed on keys before.
@@ -166,22 +185,27 @@ impl LegKeying {
         }
     }
 
-    fn begin_web(&mut self, fingerprint: Option<&Fingerprint>, random: &mut dyn FnMut(&mut [u8])) {
-        let web = fingerprint.and_then(|it| WebKeying::create(it.clone(), random));
-        self.web = web.map(Box::new);
-    }
-
-    /// True for a browser's leg.
+    /// True for a leg with a handshake.
     pub(crate) const fn is_web(&self) -> bool {
         self.web.is_some()
     }
 
-    /// Returns the attributes of a rejected medium for a browser.
+    /// True for a browser's leg.
+    pub(crate) fn has_ice(&self) -> bool {
+        self.web.as_ref().is_some_and(|web| web.has_ice())
+    }
+
+    /// True if the end waits for the first message of the handshake.
+    pub(crate) fn is_client(&self) -> bool {
+        self.web.as_ref().is_some_and(|web| web.is_client())
+    }
+
+    /// Returns the attributes of a rejected medium for an end with a handshake.
     pub(crate) fn rejected(&self) -> Option<KeyChange> {
         Some(KeyChange::Web(self.web.as_ref()?.rejected()))
     }
 
-    /// Applies the state of a browser's leg to its packets.
+    /// Applies the state of a leg with a handshake to its packets.
     pub(crate) fn update_web(&self, leg: &mut Option<Box<WebLeg>>) {
         if let Some(web) = &self.web {
             WebLeg::update(leg, web);
@@ -191,6 +215,15 @@ impl LegKeying {
     pub(crate) const fn agreed(&self) -> Option<&NegotiatedSrtp> {
         self.agreed.as_ref()
     }
+}
+
+/// The state of a leg with a handshake before the first description. `None` if the host makes none.
+fn begin_web(
+    fingerprint: Option<&Fingerprint>,
+    has_ice: bool,
+    random: &mut dyn FnMut(&mut [u8]),
+) -> Option<Box<WebKeying>> {
+    WebKeying::create(fingerprint?.clone(), has_ice, random).map(Box::new)
 }
 
 /// True if packets of both attributes have the same keys.

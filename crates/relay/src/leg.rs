@@ -34,7 +34,7 @@ pub(crate) struct Leg {
     /// The traffic from the end.
     pub(crate) traffic: Pace,
     pub(crate) profile: LegProfile,
-    /// The checks and the handshake of a browser.
+    /// The handshake of the end, and the checks of a browser.
     pub(crate) web: Option<Box<WebLeg>>,
     /// `None` if packets pass with the keys of the ends, or in clear.
     pub(crate) keys: Option<LegKeys>,
@@ -74,6 +74,7 @@ impl Leg {
         let mut direction = self.statistics.summary(codec);
         direction.source = self.source();
         direction.has_keys = self.keys.is_some();
+        direction.has_handshake = self.web.is_some();
         if let Some(announced) = &self.announced {
             direction.media_type.clone_from(&announced.media_type);
             direction.protocol.clone_from(&announced.protocol);
@@ -84,10 +85,15 @@ impl Leg {
 
     /// The address that RTP comes from.
     pub(crate) fn source(&self) -> Option<SocketAddr> {
-        match &self.web {
+        match self.ice() {
             Some(web) => web.selected(),
             None => self.latched[0],
         }
+    }
+
+    /// The checks of a browser.
+    pub(crate) fn ice(&self) -> Option<&WebLeg> {
+        self.web.as_deref().filter(|web| web.has_ice())
     }
 
     /// False if the consent of a browser has ended (RFC 7675).
@@ -96,7 +102,7 @@ impl Leg {
         fault != Some(WebFault::Consent)
     }
 
-    /// True if the handshake of a browser has no keys yet.
+    /// True if the handshake of the end has no keys yet.
     pub(crate) fn awaits_keys(&self) -> bool {
         self.web.is_some() && self.keys.is_none()
     }
@@ -129,7 +135,7 @@ impl Leg {
     /// received the most that it gets then.
     pub(crate) fn admits(&mut self) -> bool {
         let is_proven = self.announced.as_ref().is_some_and(|announced| announced.is_proven);
-        if self.latched == [None; 2] && self.web.is_none() && !is_proven {
+        if self.latched == [None; 2] && self.ice().is_none() && !is_proven {
             if self.unconfirmed >= MAX_UNCONFIRMED {
                 return false;
             }
@@ -151,8 +157,12 @@ impl Leg {
     /// The address that packets of `channel` are sent to.
     pub(crate) fn destination(&self, channel: Channel) -> Option<SocketAddr> {
         let at = index(channel);
-        if let Some(web) = &self.web {
+        if let Some(web) = self.ice() {
             return web.selected();
+        }
+        // A handshake has keys for its own port only.
+        if self.web.is_some() && channel == Channel::Rtcp {
+            return None;
         }
         self.latched[at].or_else(|| self.announced.as_ref()?.destinations[at])
     }
@@ -164,7 +174,7 @@ impl Leg {
         channel: Channel,
         from: SocketAddr,
     ) -> Result<bool, Drop> {
-        if let Some(web) = &self.web {
+        if let Some(web) = self.ice() {
             return web.is_checked(from).then_some(true).ok_or(Drop::Source);
         }
         let named = announced.destinations[index(channel)];

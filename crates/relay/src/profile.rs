@@ -192,7 +192,7 @@ fn has_mux(medium: &MediaDescription<'_>) -> bool {
 }
 
 /// True for the name of a profile with feedback.
-fn has_feedback(protocol: &str) -> bool {
+pub(crate) fn has_feedback(protocol: &str) -> bool {
     protocol.as_bytes().last().is_some_and(|end| end.eq_ignore_ascii_case(&b'f'))
 }
 
@@ -216,8 +216,8 @@ pub(crate) fn protocol(
     })
 }
 
-/// True if media under a description are in clear.
+/// True if media under a description are in clear: it has no keys, and asks for none by ZRTP.
 pub(crate) fn is_in_clear(medium: &MediaDescription<'_>) -> bool {
-    Profile::of(medium.protocol) == Some(Profile::Plain)
-        && medium.attributes("crypto").next().is_none()
+    let has = |name| medium.attributes(name).next().is_some();
+    Profile::of(medium.protocol) == Some(Profile::Plain) && !has("crypto") && !has("zrtp-hash")
 }

@@ -123,7 +123,7 @@ impl CallReport {
             (Some(_), _) if self.web_fault == Some(WebFault::Consent) => {
                 "has no checks of the browser"
             }
-            (Some(_), _) if self.web_fault == Some(WebFault::Keys) => "has no keys of the browser",
+            (Some(_), _) if self.web_fault == Some(WebFault::Keys) => "has no keys by DTLS",
             (None, _) => "is not answered",
             (Some(_), [false, false]) => "has no packets",
             (Some(_), _) => "has no packets after an RTCP BYE",

@@ -225,6 +225,8 @@ pub struct Direction {
     pub protocol: Box<str>,
     /// True if the relay has keys for the packets.
     pub has_keys: bool,
+    /// True if the keys of the end are those of a DTLS handshake with the host.
+    pub has_handshake: bool,
     /// The local port at which the packets arrive. RTCP has the next one.
     pub local_port: u16,
     /// The address that the end names for its packets, if packets may be sent there.

@@ -51,8 +51,8 @@ pub enum Way {
     Across,
     /// It is the response to a check of a browser. It leaves from the port that the check came to.
     Back,
-    /// It is a datagram of a DTLS handshake, unchanged. The host makes the handshake as the server
-    /// with the port that the datagram came to, and [sets](Stream::set_keys) its keys.
+    /// It is a datagram of a DTLS handshake, unchanged. The host makes the handshake with the port
+    /// that the datagram came to, and [sets](Stream::set_keys) its keys.
     Handshake,
 }
 
@@ -185,6 +185,22 @@ impl<R: RawMutex> Stream<R> {
         self.legs.lock()[side.index()].web.as_ref()?.peer().cloned()
     }
 
+    /// The address that the first message of a DTLS handshake with the end of `side` is sent to, if
+    /// the host is the client. `None` if it is not known yet.
+    pub fn handshake_destination(&self, side: Side) -> Option<SocketAddr> {
+        let leg = &self.legs.lock()[side.index()];
+        leg.web.as_ref().and_then(|_| leg.destination(Channel::Rtp))
+    }
+
+    /// The address in the description of the end of `side`, if packets may be sent there. Messages of
+    /// its handshake from there are more likely its own than those from other ports. `None` for a
+    /// browser: its checks prove the address.
+    pub fn named_source(&self, side: Side) -> Option<SocketAddr> {
+        let leg = &self.legs.lock()[side.index()];
+        let announced = leg.announced.as_ref().filter(|_| leg.ice().is_none());
+        announced?.destinations[0]
+    }
+
     /// Sets the keys that a handshake has yielded for the leg of `side`: those of packets to the
     /// end, and those of packets from it.
     ///
@@ -209,7 +225,7 @@ impl<R: RawMutex> Stream<R> {
         }
     }
 
-    /// The reason why the leg of a browser is over at `now`, if it is.
+    /// The reason why a leg with a handshake is over at `now`, if it is.
     pub(crate) fn web_fault(&self, now: Duration) -> Option<WebFault> {
         let legs = self.legs.lock();
         let mut webs = legs.iter().filter_map(|leg| leg.web.as_ref());
@@ -339,6 +355,9 @@ fn entry([from_leg, to_leg]: [&Leg; 2], locals: [SocketAddr; 2]) -> Option<Entry
     is_plain.then(|| Entry::new(received, sent, payload_types))
 }
 
+/// The magic cookie of ZRTP (RFC 6189 section 5).
+const ZRTP_COOKIE: &[u8] = b"ZRTP";
+
 /// The arrival of a packet.
 struct Arrival {
     channel: Channel,
@@ -359,16 +378,24 @@ fn relay(
     let Arrival { channel, from, length, now } = *arrival;
     let packet = buffer.get_mut(..length).ok_or(Drop::Kind(Kind::Unknown))?;
     if let Some(web) = &mut from_leg.web {
-        // The other port is not described to a browser.
+        // The other port is not described to a browser. A phone that uses it has other keys there.
         if channel == Channel::Rtcp {
             return Err(Drop::Source);
         }
         match Kind::of(packet) {
-            kind @ Kind::Stun => {
+            kind @ Kind::Stun if web.has_ice() => {
                 let length = web.check(now, from, buffer, length).ok_or(Drop::Kind(kind))?;
                 return Ok(Relayed::on(Way::Back, from, channel, length));
             }
-            Kind::Dtls if web.is_checked(from) => {
+            Kind::Dtls if web.has_ice() => {
+                if !web.is_checked(from) {
+                    return Err(Drop::Source);
+                }
+                return Ok(Relayed::on(Way::Handshake, from, channel, length));
+            }
+            Kind::Dtls => {
+                let announced = from_leg.announced.as_ref().ok_or(Drop::Source)?;
+                from_leg.check_source(announced, channel, from)?;
                 return Ok(Relayed::on(Way::Handshake, from, channel, length));
             }
             _ => {}
@@ -385,6 +412,11 @@ fn relay(
         (Content::Rtp | Content::Dtls, Kind::Rtp | Kind::Rtcp)
         | (Content::Dtls, Kind::Dtls)
         | (Content::Other, _) => {}
+        // The ends agree on keys of their own (RFC 6189).
+        (Content::Rtp, Kind::Zrtp)
+            if packet.get(4..8) == Some(ZRTP_COOKIE)
+                && from_leg.keys.is_none()
+                && to_leg.keys.is_none() => {}
         _ => return Err(Drop::Kind(kind)),
     }
     let is_rtp = kind == Kind::Rtp && announced.content != Content::Other;

@@ -6,6 +6,8 @@ mod calls;
 mod codecs;
 mod digits;
 mod handover;
+#[cfg(feature = "web")]
+mod handshake;
 mod keys;
 mod phone;
 mod profile;

@@ -337,7 +337,8 @@ fn a_call_ends_without_consent_or_keys() {
         let ended = expire(now);
         assert_eq!(ended.len(), 1, "{fault:?}");
         assert_eq!(ended[0].web_fault, Some(fault));
-        assert!(ended[0].fault().ends_with("of the browser"));
+        let words = if fault == WebFault::Consent { "checks of the browser" } else { "by DTLS" };
+        assert!(ended[0].fault().ends_with(words), "{}", ended[0].fault());
     }
 }
 

@@ -1,15 +1,18 @@
-//! The attributes of a browser's session description.
+//! The attributes of ICE and of a handshake in a session description.
 
+use crate::profile::has_feedback;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use sdp::MediaDescription;
 
-/// The attributes of a medium for a browser, in place of those of the other end.
+/// The attributes of a medium for an end with a handshake, in place of those of the other end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WebAttributes {
     /// The transport protocol.
     pub(crate) protocol: &'static str,
+    /// True if the relay offers or answers ICE.
+    pub(crate) has_ice: bool,
     /// The attributes, each without `a=`.
     pub(crate) lines: Vec<String>,
 }
@@ -22,18 +25,23 @@ impl WebAttributes {
     /// answer repeats the protocol and the identifier of its offer.
     #[allow(clippy::unnecessary_wraps)]
     pub(crate) fn of_rejected(medium: &MediaDescription<'_>) -> Option<Self> {
-        let protocol = match medium.protocol.eq_ignore_ascii_case("UDP/TLS/RTP/SAVP") {
-            true => "UDP/TLS/RTP/SAVP",
-            false => "UDP/TLS/RTP/SAVPF",
+        let protocol = match has_feedback(medium.protocol) {
+            true => "UDP/TLS/RTP/SAVPF",
+            false => "UDP/TLS/RTP/SAVP",
         };
         let mid = medium.attributes("mid").next().filter(|mid| mid.len() <= MAX_MID);
         let lines = mid.map(|mid| format!("mid:{mid}")).into_iter().collect();
-        Some(Self { protocol, lines })
+        Some(Self { protocol, has_ice: false, lines })
     }
 
     /// The transport protocol.
     pub(crate) const fn protocol(&self) -> &'static str {
         self.protocol
+    }
+
+    /// True if the relay offers or answers ICE.
+    pub(crate) const fn has_ice(&self) -> bool {
+        self.has_ice
     }
 
     /// The attributes, each without `a=`.

@@ -1,6 +1,6 @@
-//! The faults of a browser's leg.
+//! The faults of a leg with a handshake.
 
-/// The reason why the leg of a browser is over.
+/// The reason why a leg with a handshake is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WebFault {

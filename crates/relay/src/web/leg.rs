@@ -1,7 +1,7 @@
-//! The packets of a browser's leg that are not media: checks of ICE, and the DTLS handshake.
+//! The packets of a leg that are not media: the DTLS handshake, and checks of ICE.
 
 use super::fault::WebFault;
-use super::keying::{WebEnds, WebKeying};
+use super::keying::{IceEnds, WebEnds, WebKeying};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -9,9 +9,11 @@ use core::time::Duration;
 use ice::{LiteAgent, Reaction};
 use media::DtlsPeer;
 
-/// The agent of a browser's leg, and the other end of its handshake.
+/// The other end of a handshake, and the agent of ICE.
+#[derive(Default)]
 pub(crate) struct WebLeg {
-    agent: LiteAgent,
+    /// `None` for a phone without ICE.
+    agent: Option<LiteAgent>,
     peer: Option<DtlsPeer>,
     response: Vec<u8>,
     /// True if the handshake has failed.
@@ -22,18 +24,23 @@ impl WebLeg {
     /// Applies the state of the negotiation. Other credentials restart ICE: the selected address
     /// and the keys stay.
     pub(crate) fn update(leg: &mut Option<Box<Self>>, keying: &WebKeying) {
-        let WebEnds { local, remote, peer, .. } = &keying.ends;
-        let leg = leg.get_or_insert_with(|| {
-            let agent = LiteAgent::new(local.clone());
-            Box::new(Self { agent, peer: None, response: Vec::new(), is_refused: false })
-        });
-        if leg.agent.local() != local {
-            leg.agent.restart(local.clone());
-        }
-        if let Some(ufrag) = remote {
-            leg.agent.set_remote(ufrag);
+        let WebEnds { ice, peer, .. } = &keying.ends;
+        let leg = leg.get_or_insert_default();
+        if let Some(IceEnds { local, remote }) = ice {
+            let agent = leg.agent.get_or_insert_with(|| LiteAgent::new(local.clone()));
+            if agent.local() != local {
+                agent.restart(local.clone());
+            }
+            if let Some(ufrag) = remote {
+                agent.set_remote(ufrag);
+            }
         }
         leg.peer.clone_from(peer);
+    }
+
+    /// True for the leg of a browser: checks tell its address.
+    pub(crate) const fn has_ice(&self) -> bool {
+        self.agent.is_some()
     }
 
     /// The other end of the handshake, once its description is known.
@@ -51,7 +58,8 @@ impl WebLeg {
         length: usize,
     ) -> Option<usize> {
         let check = buffer.get(..length)?;
-        if self.agent.receive(now, from, check, &mut self.response) == Reaction::Ignored {
+        let agent = self.agent.as_mut()?;
+        if agent.receive(now, from, check, &mut self.response) == Reaction::Ignored {
             return None;
         }
         let length = self.response.len();
@@ -61,12 +69,12 @@ impl WebLeg {
 
     /// The address that media are sent to.
     pub(crate) fn selected(&self) -> Option<SocketAddr> {
-        self.agent.selected()
+        self.agent.as_ref()?.selected()
     }
 
     /// Returns true if packets from this address may be the browser's.
     pub(crate) fn is_checked(&self, from: SocketAddr) -> bool {
-        self.agent.is_checked(from)
+        self.agent.as_ref().is_some_and(|agent| agent.is_checked(from))
     }
 
     /// Records that the handshake has failed.
@@ -79,6 +87,7 @@ impl WebLeg {
         if self.is_refused {
             return Some(WebFault::Keys);
         }
-        self.agent.consent_end().filter(|end| *end < now).map(|_| WebFault::Consent)
+        let end = self.agent.as_ref().and_then(LiteAgent::consent_end);
+        end.filter(|end| *end < now).map(|_| WebFault::Consent)
     }
 }

@@ -1,4 +1,5 @@
-//! The leg of a browser: ICE lite, and SRTP with the keys of a DTLS handshake (RFC 8827).
+//! The leg of an end with SRTP by the keys of a DTLS handshake (RFC 5763), which for a browser has
+//! ICE lite, too (RFC 8827).
 //!
 //! The owner of the ports makes the handshake. Without the feature `web` there are no such legs.
 
@@ -18,10 +19,10 @@ pub use fault::WebFault;
 #[cfg(feature = "web")]
 pub use keying::is_from_browser;
 #[cfg(feature = "web")]
-pub(crate) use keying::{WebKeying, is_web};
+pub(crate) use keying::{WebKeying, has_ice, is_web};
 #[cfg(feature = "web")]
 pub(crate) use leg::WebLeg;
 #[cfg(not(feature = "web"))]
 pub use no_web::is_from_browser;
 #[cfg(not(feature = "web"))]
-pub(crate) use no_web::{WebAttributes, WebKeying, WebLeg, is_of_browser, is_web};
+pub(crate) use no_web::{WebAttributes, WebKeying, WebLeg, has_ice, is_of_browser, is_web};

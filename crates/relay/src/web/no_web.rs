@@ -1,4 +1,4 @@
-//! A relay without legs of browsers: the types have no values.
+//! A relay without legs with a handshake: the types have no values.
 
 use super::fault::WebFault;
 use crate::error::RelayError;
@@ -18,7 +18,11 @@ pub(crate) enum WebKeying {}
 
 pub(crate) enum WebLeg {}
 
-pub(crate) const fn is_web(_: &SessionDescription<'_>, _: &MediaDescription<'_>) -> bool {
+pub(crate) const fn is_web(_: &MediaDescription<'_>) -> bool {
+    false
+}
+
+pub(crate) const fn has_ice(_: &SessionDescription<'_>, _: &MediaDescription<'_>) -> bool {
     false
 }
 
@@ -41,13 +45,17 @@ impl WebAttributes {
         match *self {}
     }
 
+    pub(crate) const fn has_ice(&self) -> bool {
+        match *self {}
+    }
+
     pub(crate) const fn lines(&self) -> &[String] {
         match *self {}
     }
 }
 
 impl WebKeying {
-    pub(crate) fn create(_: Fingerprint, _: &mut dyn FnMut(&mut [u8])) -> Option<Self> {
+    pub(crate) fn create(_: Fingerprint, _: bool, _: &mut dyn FnMut(&mut [u8])) -> Option<Self> {
         None
     }
 
@@ -68,11 +76,23 @@ impl WebKeying {
     pub(crate) const fn rejected(&self) -> WebAttributes {
         match *self {}
     }
+
+    pub(crate) const fn has_ice(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) const fn is_client(&self) -> bool {
+        match *self {}
+    }
 }
 
 impl WebLeg {
     pub(crate) const fn update(_: &mut Option<Box<Self>>, keying: &WebKeying) {
         match *keying {}
+    }
+
+    pub(crate) const fn has_ice(&self) -> bool {
+        match *self {}
     }
 
     pub(crate) const fn peer(&self) -> Option<&DtlsPeer> {

@@ -310,21 +310,25 @@ const fn is_secured(flow: &Flow) -> bool {
 }
 
 /// The keys for another offer to a callee that refused `request`: none if the caller has keys, and
-/// keys if it has none. `None` if the offer is not changed.
+/// keys if it has none, or if it is a browser, for which the callee was offered none. `None` if the
+/// offer is not changed.
 pub(super) fn other_keys(request: &Message<'_>, env: &Env<'_>) -> Option<Keying> {
     let config = &env.settings.config;
-    env.relay?;
+    let relay = env.relay?;
     if config.media_keys != MediaKeys::Converted
         || config.relaying == Relaying::Off
         || !Said::read(request)?.to_tag.is_empty()
     {
         return None;
     }
-    let session = SessionDescription::parse(request.session_description()?).ok()?;
+    let description = request.session_description()?;
+    let session = SessionDescription::parse(description).ok()?;
     let medium = session.media.iter().find(|medium| medium.port != 0)?;
     let has_keys = medium.attributes("crypto").next().is_some();
     match Profile::of(medium.protocol)? {
-        Profile::Dtls => None,
+        Profile::Dtls if !relay.takes_browsers() => None,
+        Profile::Dtls if is_from_browser(description) => Some(Keying::Required),
+        Profile::Dtls => Some(Keying::Clear),
         Profile::Secure => Some(Keying::Clear),
         Profile::Plain if has_keys => Some(Keying::Clear),
         Profile::Plain => Some(Keying::Required),

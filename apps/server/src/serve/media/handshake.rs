@@ -1,4 +1,4 @@
-//! The DTLS handshake of a browser's leg.
+//! The DTLS handshake of a leg.
 
 use dtls::{Association, AssociationError, Event, Identity};
 use parking_lot::RawMutex;
@@ -14,15 +14,19 @@ pub(super) const MAX_ATTEMPTS: u32 = 5;
 const LINGER: Duration = Duration::from_secs(10);
 /// The interval at which a handshake looks for the description of the peer.
 const INTERVAL: Duration = Duration::from_millis(20);
+/// The interval at which a client looks for the address of the peer.
+const SEARCH: Duration = Duration::from_millis(200);
 
-/// The handshake of one leg, as the server.
+/// The handshake of one leg.
 pub(super) struct Handshake {
+    pub(super) is_client: bool,
     /// The association. `None` after its end.
     pub(super) association: Option<Association>,
     /// The peer of the association, once its description is known.
     peer: Option<DtlsPeer>,
-    /// The address that the peer sends from.
-    pub(super) to: SocketAddr,
+    /// The address that the peer sends from. `None` for a peer that waits for this end, at the
+    /// address of its description.
+    pub(super) to: Option<SocketAddr>,
     pub(super) attempts: u32,
     /// The end of the association, once it has yielded the keys.
     pub(super) end: Option<Instant>,
@@ -32,12 +36,13 @@ pub(super) struct Handshake {
 impl Handshake {
     pub(super) fn begin(
         identity: &Identity,
-        to: SocketAddr,
+        is_client: bool,
+        to: Option<SocketAddr>,
         attempts: u32,
         now: Instant,
     ) -> Result<Self, AssociationError> {
-        let association = Some(Association::new(identity, false, now)?);
-        Ok(Self { association, peer: None, to, attempts, end: None, due: now })
+        let association = Some(Association::new(identity, is_client, now)?);
+        Ok(Self { is_client, association, peer: None, to, attempts, end: None, due: now })
     }
 
     /// True if the association is over or about to be, and the peer is another one now.
@@ -57,6 +62,11 @@ impl Handshake {
             self.association = None;
             return Ok(());
         }
+        let destination = self.to.or_else(|| stream.handshake_destination(side));
+        let Some(to) = destination else {
+            self.due = now + SEARCH;
+            return Ok(());
+        };
         if self.peer.is_none() {
             self.peer = stream.dtls_peer(side);
             if let Some(peer) = &self.peer {
@@ -66,7 +76,7 @@ impl Handshake {
         association.on_timeout(now)?;
         loop {
             match association.poll()? {
-                Event::Send(datagram) => send(datagram, self.to),
+                Event::Send(datagram) => send(datagram, to),
                 Event::Keys(keys) => {
                     // Keys of the length of their suite are usable.
                     let _ = stream.set_keys(side, keys.suite, keys.local, keys.remote);

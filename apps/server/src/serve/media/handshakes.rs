@@ -1,4 +1,5 @@
-//! The DTLS handshakes with browsers, made by the workers that own their streams.
+//! The DTLS handshakes of legs, made by the workers that own their streams. The first message of a
+//! client leaves from the worker that has processed the description of its peer.
 
 use super::handshake::{Handshake, MAX_ATTEMPTS};
 use super::{Leg, Media, Sockets};
@@ -11,20 +12,44 @@ use std::time::{Duration, Instant};
 const SHORTEST: Duration = Duration::from_millis(1);
 
 impl Leg {
-    /// Handles a datagram of DTLS `from` the browser.
+    /// Handles a datagram of DTLS `from` the peer.
     fn receive(&mut self, identity: &Identity, from: SocketAddr, datagram: &[u8], now: Instant) {
         let Self { stream, side, handshake, .. } = self;
         let peer = stream.dtls_peer(*side);
-        let is_new =
-            handshake.as_ref().is_none_or(|handshake| handshake.is_outdated(peer.as_ref()));
+        let named = stream.named_source(*side);
+        let is_named = named == Some(from);
+        let is_new = match handshake {
+            Some(running) if !running.is_outdated(peer.as_ref()) => {
+                let is_running = running.end.is_none();
+                // Another port of the host is not the phone once that has sent from its own.
+                if is_running && !is_named && named.is_some() && running.to == named {
+                    return;
+                }
+                is_running && is_named && running.to.is_some_and(|to| to != from)
+            }
+            _ => true,
+        };
         if is_new {
-            *handshake = Handshake::begin(identity, from, 1, now).ok().map(Box::new);
+            let is_client = peer.is_some_and(|peer| peer.is_client);
+            let begun = Handshake::begin(identity, is_client, Some(from), 1, now);
+            *handshake = begun.ok().map(Box::new);
         }
         let Some(handshake) = handshake else { return };
-        handshake.to = from;
+        handshake.to = Some(from);
         let Some(association) = &mut handshake.association else { return };
         let received = association.receive(now, datagram);
         self.settle(identity, received, now);
+    }
+
+    /// Begins the handshake as the client, unless it has with this peer.
+    fn begin(&mut self, identity: &Identity, now: Instant) {
+        let peer = self.stream.dtls_peer(self.side);
+        let has_begun = |it: &Handshake| it.is_client && !it.is_outdated(peer.as_ref());
+        if self.handshake.as_deref().is_some_and(has_begun) {
+            return;
+        }
+        self.handshake = Handshake::begin(identity, true, None, 1, now).ok().map(Box::new);
+        self.settle(identity, Ok(()), now);
     }
 
     /// Advances the handshake after `result`. One that has failed begins again.
@@ -35,7 +60,7 @@ impl Leg {
         let send = |datagram: &[u8], to| drop(socket.send(datagram, to));
         let result = result.and_then(|()| handshake.drive((stream, *side), now, send));
         let Err(error) = result else { return };
-        let (to, attempts) = (handshake.to, handshake.attempts);
+        let (is_client, to, attempts) = (handshake.is_client, handshake.to, handshake.attempts);
         // The keys are in use: the end of the association says nothing.
         if handshake.end.is_some() {
             handshake.association = None;
@@ -47,13 +72,21 @@ impl Leg {
                 | AssociationError::NoCertificate
                 | AssociationError::NoProfile
         );
-        log::warn("media", || format!("no keys with the browser at {to}: {error}"));
+        log::warn("media", || match to {
+            Some(to) => format!("no keys with the phone at {to}: {error}"),
+            None => format!("no keys with a phone that has not answered: {error}"),
+        });
         if is_final || attempts >= MAX_ATTEMPTS {
             handshake.association = None;
-            stream.refuse_keys(*side);
+            // The phone may still send from the address that it has named.
+            let named = stream.named_source(*side);
+            if to.is_none() || named.is_none() || to == named {
+                stream.refuse_keys(*side);
+            }
             return;
         }
-        *slot = Handshake::begin(identity, to, attempts + 1, now).ok().map(Box::new);
+        let again = Handshake::begin(identity, is_client, to, attempts + 1, now);
+        *slot = again.ok().map(Box::new);
     }
 }
 
@@ -68,6 +101,14 @@ impl Sockets {
     ) {
         leg.receive(&self.identity, from, datagram, Instant::now());
         self.schedule(leg, place);
+    }
+
+    /// Begins the handshake of the leg at `pair` as the client.
+    pub(super) fn begin_handshake(&self, pair: usize) {
+        let mut leg = self.legs[pair].lock();
+        let Some(leg) = &mut *leg else { return };
+        leg.begin(&self.identity, Instant::now());
+        self.schedule(leg, (leg.owner, pair));
     }
 
     /// Sets the time at which the worker `owner` advances the handshake of `leg`, the leg at

@@ -76,7 +76,9 @@ struct Leg {
     side: Side,
     /// The sockets of both sides, the caller's first.
     sockets: Arc<[Pair; 2]>,
-    /// The handshake of a browser.
+    /// The worker that receives its packets.
+    owner: usize,
+    /// The handshake of the end.
     handshake: Option<Box<Handshake>>,
     /// The time at which its owner advances the handshake, among those in `Sockets`.
     scheduled: Option<std::time::Instant>,
@@ -165,12 +167,13 @@ impl Host<RawMutex> for Media {
         let (caller, callee) = (self.0.bind(locals[0])?, self.0.bind(locals[1])?);
         let sockets = Arc::new([caller.sockets, callee.sockets]);
         let ports = StreamPorts { sockets: Arc::clone(&self.0), taken: [caller.pair, callee.pair] };
+        let owner = self.0.opened.fetch_add(1, Ordering::Relaxed) % self.owners();
         for side in Side::BOTH {
             let (stream, sockets) = (Arc::clone(stream), Arc::clone(&sockets));
-            let leg = Leg { stream, side, sockets, handshake: None, scheduled: None };
+            let leg = Leg { stream, side, sockets, owner, handshake: None, scheduled: None };
             *self.0.legs[ports.taken[side.index()].index].lock() = Some(leg);
         }
-        self.0.watch(&ports, &sockets).map_err(|error| {
+        self.0.watch(&ports, &sockets, owner).map_err(|error| {
             log::warn("media", || format!("cannot wait for packets of a call: {error}"));
             NoPort
         })?;
@@ -235,9 +238,8 @@ impl Sockets {
         Err(NoPort)
     }
 
-    /// Has a worker wait for packets of `sockets`. Closing a socket ends that.
-    fn watch(&self, ports: &StreamPorts, sockets: &[Pair; 2]) -> io::Result<()> {
-        let owner = self.opened.fetch_add(1, Ordering::Relaxed) % self.sets.len();
+    /// Has the worker `owner` wait for packets of `sockets`. Closing a socket ends that.
+    fn watch(&self, ports: &StreamPorts, sockets: &[Pair; 2], owner: usize) -> io::Result<()> {
         for (taken, pair) in ports.taken.iter().zip(sockets) {
             for (channel, socket) in [Channel::Rtp, Channel::Rtcp].into_iter().zip(pair) {
                 let token = Token { pair: taken.index, channel };
@@ -284,6 +286,10 @@ impl Ports for StreamPorts {
         for error in pair.filter_map(|socket| socket.disconnect().err()) {
             log::warn("media", || format!("a port of a call cannot be used anew: {error}"));
         }
+    }
+
+    fn shake_hands(&self, side: Side) {
+        self.sockets.begin_handshake(self.taken[side.index()].index);
     }
 }
 

@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::surroundings::Surroundings;
 use crate::ng::Interface;
 use ng::Options;
-use ng::options::{AddressSource, Family, Names, RtcpMux, Transport};
+use ng::options::{AddressSource, Dtls, Family, Names, RtcpMux, Transport};
 use relay::sdp::SessionDescription;
 use relay::sdp::negotiation::Profile;
 use relay::{Codec, CodecRules, End, EndReport, Keying, MuxAnswer, MuxOffer, MuxRules};
@@ -95,6 +95,7 @@ pub(super) fn describe(
     if is_offer {
         passage.to.codecs = codecs.rules();
         passage.to.keying = keying(options, medium.as_ref())?;
+        passage.to.handshake = options.dtls != Dtls::Off;
         passage.to.feedback = options.transport.map(|transport| transport.feedback);
         passage.to.mux = mux(options.rtcp_mux);
     }
