@@ -3,7 +3,7 @@
 
 use peers::pair::{Pair, Side, hold_and_resume, press};
 use peers::phone::Kind::{Barebell, Baresip, Linphone, Twinkle};
-use peers::phone::Srtp::{Off, Optional, Required};
+use peers::phone::Srtp::{Dtls, Off, Optional, Required, Zrtp};
 use peers::phone::{Action, Event, Phone};
 use peers::server::TRUSTS_NOBODY;
 use peers::test_server::TestServer;
@@ -101,6 +101,39 @@ fn keys_are_offered_to_every_callee() {
 fn audio_of_phones_with_encrypted_signalling_is_encrypted() {
     talks("required", (Twinkle, Off, Udp), (Barebell, Required, Tls));
     is_encrypted("required", (Linphone, Required, Tls), (Barebell, Optional, Tls), true);
+}
+
+/// The handshake ends at the relay. A callee without keys, or with another agreement, is called
+/// again by the B2BUA.
+#[test]
+fn a_phone_with_dtls_calls_one_in_clear() {
+    talks("converted", (Baresip, Dtls, Udp), (Barebell, Off, Udp));
+    is_encrypted("converted", (Linphone, Dtls, Tcp), (Twinkle, Off, Udp), false);
+}
+
+#[test]
+fn a_phone_in_clear_calls_one_with_dtls() {
+    talks("converted", (Barebell, Off, Udp), (Linphone, Dtls, Tcp));
+    is_encrypted("converted", (Twinkle, Off, Udp), (Baresip, Dtls, Udp), false);
+}
+
+#[test]
+fn a_handshake_is_offered_to_every_callee() {
+    is_encrypted("offered", (Baresip, Off, Udp), (Barebell, Dtls, Udp), true);
+    is_encrypted("offered", (Barebell, Dtls, Udp), (Baresip, Off, Udp), true);
+}
+
+/// Both phones show the same string: the relay has no part in their keys.
+#[test]
+fn zrtp_passes() {
+    let mut pair = pair("converted", (Barebell, Zrtp, Udp), (Linphone, Zrtp, Udp));
+    pair.connect();
+    wait_for_sockets(&pair.exchange, SOCKETS);
+    pair.hear();
+    let sas = pair.alice.sas();
+    assert_eq!((sas.len(), &sas), (4, &pair.bob.sas()));
+    pair.end(false);
+    wait_for_sockets(&pair.exchange, 0);
 }
 
 /// Three phones, of which alice talks with bob.

@@ -23,16 +23,16 @@ const MAX_ATTEMPTS: usize = 5;
 /// The datagrams of a flood.
 const FLOOD: usize = 300;
 
-/// A relayed call of a page with a phone in clear.
-struct WebCall {
+/// A relayed call of a page, or of a phone with a handshake, with a phone in clear.
+pub(crate) struct WebCall {
     ends: [End; 2],
     /// The sockets of the page and of the phone.
-    page: UdpSocket,
+    pub(crate) page: UdpSocket,
     phone: UdpSocket,
     /// The answer to the page.
     answer: String,
     /// The addresses of the relay for both.
-    relay: [SocketAddr; 2],
+    pub(crate) relay: [SocketAddr; 2],
     keys: Option<(Sender, Receiver)>,
     sent: u16,
 }
@@ -46,19 +46,29 @@ fn value<'a>(description: &'a str, name: &str) -> &'a str {
 
 impl WebCall {
     /// A call with this fingerprint in its offer.
-    fn new(exchange: &TestServer, [caller, callee]: [&str; 2], fingerprint: &Fingerprint) -> Self {
-        let (page, phone) = (socket(Ipv4Addr::LOCALHOST), socket(Ipv4Addr::LOCALHOST));
+    fn new(exchange: &TestServer, users: [&str; 2], fingerprint: &Fingerprint) -> Self {
         let offer = format!(
             "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n\
              m=audio 9 UDP/TLS/RTP/SAVPF 0\r\nc=IN IP4 0.0.0.0\r\na=rtcp-mux\r\n\
              a=ice-ufrag:{UFRAG}\r\na=ice-pwd:abcdefghijklmnopqrstuv\r\n\
              a=fingerprint:{fingerprint}\r\na=setup:actpass\r\na=mid:0\r\n"
         );
+        Self::with(exchange, users, socket(Ipv4Addr::LOCALHOST), &offer)
+    }
+
+    /// A call with this offer, of media at the socket `page`.
+    pub(crate) fn with(
+        exchange: &TestServer,
+        [caller, callee]: [&str; 2],
+        page: UdpSocket,
+        offer: &str,
+    ) -> Self {
+        let phone = socket(Ipv4Addr::LOCALHOST);
         let (caller, called) = (exchange.agent(caller), exchange.agent(callee));
         let answer = description(address(&phone).port(), "");
         let uri = format!("sip:{callee}@{DOMAIN}");
         let (caller, called, [offered, answer]) =
-            establish_described(caller, called, &uri, [&offer, &answer]);
+            establish_described(caller, called, &uri, [offer, &answer]);
         let relay = [&answer, &offered].map(|text| (Ipv4Addr::LOCALHOST, ports(text)[0]).into());
         Self { ends: [caller, called], page, phone, answer, relay, keys: None, sent: 0 }
     }
@@ -96,7 +106,7 @@ impl WebCall {
 
     /// Makes a handshake with this certificate, until its end or that of the call. Returns true if
     /// this end has keys.
-    fn shake_hands(&mut self, exchange: &TestServer, identity: &Identity) -> bool {
+    pub(crate) fn shake_hands(&mut self, exchange: &TestServer, identity: &Identity) -> bool {
         let mut association =
             Association::new(identity, true, Instant::now()).expect("the association begins");
         association.expect(&[fingerprint_in(&self.answer)]);
@@ -128,7 +138,7 @@ impl WebCall {
     }
 
     /// Sends packets from both ends until one reaches each.
-    fn talk(&mut self) {
+    pub(crate) fn talk(&mut self) {
         let (sender, receiver) = self.keys.as_mut().expect("the call has keys");
         let mut heard = [false; 2];
         wait_until("packets to be relayed both ways", || {
@@ -155,7 +165,7 @@ impl WebCall {
         });
     }
 
-    fn hang_up(mut self, exchange: &TestServer) {
+    pub(crate) fn hang_up(mut self, exchange: &TestServer) {
         let [page, phone] = &mut self.ends;
         page.pass(phone, "BYE", "");
         wait_until_closed(exchange);
@@ -174,12 +184,12 @@ fn records(exchange: &TestServer) -> String {
     std::fs::read_to_string(exchange.server.data().join("calls.jsonl")).unwrap_or_default()
 }
 
-fn identity() -> Identity {
+pub(crate) fn identity() -> Identity {
     Identity::generate().expect("a certificate can be made")
 }
 
 /// The first datagram of a new handshake.
-fn hello(identity: &Identity) -> Vec<u8> {
+pub(crate) fn hello(identity: &Identity) -> Vec<u8> {
     let mut association =
         Association::new(identity, true, Instant::now()).expect("the association begins");
     association.on_timeout(Instant::now()).expect("the handshake begins");
@@ -190,7 +200,7 @@ fn hello(identity: &Identity) -> Vec<u8> {
 }
 
 /// All datagrams that wait at `socket`.
-fn waiting(socket: &UdpSocket) -> Vec<Vec<u8>> {
+pub(crate) fn waiting(socket: &UdpSocket) -> Vec<Vec<u8>> {
     let mut buffer = [0; 2000];
     let next = || {
         let length = socket.recv(&mut buffer).ok()?;

@@ -11,6 +11,7 @@ mod classes;
 mod client;
 mod disk;
 mod forged;
+mod handshake_phones;
 mod handshakes;
 mod icmp;
 mod names;
