@@ -18,7 +18,7 @@ use numbers::Plan;
 use parking_lot::Mutex;
 use relay::{CallReport, Calls, Selection};
 use sip_server::config::{Config, Domain, Mode, State};
-use sip_server::{CallServices, Flow, Output, Timing, Watch};
+use sip_server::{CallServices, Output, Timing, Watch};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
