@@ -8,7 +8,7 @@ use crate::trace::hep::HepFeed;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -17,15 +17,6 @@ const PERIOD: Duration = Duration::from_millis(100);
 
 /// The time after which the name is looked up again while messages cannot be sent.
 const AGAIN: Duration = Duration::from_secs(30);
-
-/// Counters of the messages for Homer.
-#[derive(Debug, Default)]
-pub(crate) struct HepCounters {
-    /// Messages sent.
-    pub(super) sent: AtomicU64,
-    /// Messages that could not be sent, or were replaced by later ones before they were.
-    pub(super) lost: AtomicU64,
-}
 
 /// The running thread. Dropping it sends the last messages and ends it.
 pub(super) struct HepThread {

@@ -2,7 +2,7 @@
 
 use super::b2bua::SharedB2bua;
 use super::connections::Connections;
-use super::hep::HepCounters;
+use super::hep_counters::HepCounters;
 use super::http::HttpCounters;
 use super::keeper::SharedKeeper;
 use super::local::{CarryOut, Engine, Failed, Local, Waiter};

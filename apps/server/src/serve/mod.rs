@@ -10,6 +10,7 @@ mod desk;
 mod digits;
 mod ending;
 mod hep;
+mod hep_counters;
 mod http;
 mod hub;
 mod keep_alive;

@@ -3,7 +3,7 @@
 use super::b2bua::SharedB2bua;
 use super::configured::notifier_config;
 use super::connections::{Bounds, Connections, CurrentTls};
-use super::hep::HepCounters;
+use super::hep_counters::HepCounters;
 use super::http::HttpCounters;
 use super::hub::{Hub, Lookup, MAX_LOOKUPS};
 use super::keeper::SharedKeeper;

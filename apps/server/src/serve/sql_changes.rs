@@ -76,11 +76,12 @@ fn take(desk: &dyn Desk, storage: &dyn Storage) -> Result<(), Error> {
             return Ok(());
         }
         log::info("sql-changes", || format!("{} users were changed by SQL", changes.len()));
+        let (mut users, mut all_services) = (Vec::new(), Vec::new());
         for change in changes {
             match change {
                 OtherChange::Put(user, services) => {
-                    desk.users_added(std::slice::from_ref(&user));
-                    desk.services_changed(&user.name, &user.domain, *services);
+                    users.push(*user);
+                    all_services.push(*services);
                 }
                 OtherChange::Removed { name, domain } => {
                     // The bindings and the call services of the user are still there.
@@ -94,6 +95,10 @@ fn take(desk: &dyn Desk, storage: &dyn Storage) -> Result<(), Error> {
                     )
                 }),
             }
+        }
+        desk.users_added(&users);
+        for (user, services) in users.iter().zip(all_services) {
+            desk.services_changed(&user.name, &user.domain, services);
         }
     }
 }
