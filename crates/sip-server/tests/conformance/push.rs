@@ -219,7 +219,7 @@ fn a_phone_sleeps_on_after_a_restart() {
     register_on(&mut later, 2, CONTACT);
     let reaction = later.woken(wake.ticket).expect("the request goes on");
     assert_eq!(reaction.forwarded().flow, tcp(BOB, 2));
-    let mut without = Rig::new(open_config());
+    let without = Rig::new(open_config());
     without.restore(&record);
     assert_eq!(without.contacts("bob@example.com"), [""; 0], "its connection has ended");
 }
