@@ -86,6 +86,8 @@ fn the_reference_names_every_key() {
     // For an unknown key the reader lists the known ones.
     let sections = [
         "registrar",
+        "messages",
+        "push",
         "authentication",
         "timers",
         "tls",

@@ -109,6 +109,8 @@ fn ntp(offset: i64) -> SocketAddr {
         (reply[0], reply[1]) = (0x24, 2);
         for at in [32, 40] {
             reply[at..at + 4].copy_from_slice(&(seconds as u32).to_be_bytes());
+            let part = (u64::from(now.subsec_nanos()) << 32) / 1_000_000_000;
+            reply[at + 4..at + 8].copy_from_slice(&(part as u32).to_be_bytes());
         }
         reply
     })

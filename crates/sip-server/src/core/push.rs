@@ -53,6 +53,7 @@ pub(crate) fn is_used(config: &Config) -> bool {
 }
 
 /// True if the owner requests notifications of the service `provider`.
+#[cfg(feature = "office")]
 pub(crate) fn is_provider(config: &Config, provider: &[u8]) -> bool {
     providers(config).any(|known| known.as_bytes().eq_ignore_ascii_case(provider))
 }
