@@ -132,6 +132,8 @@ impl Links {
                 });
                 // A connection that failed has been closed.
                 let _ = taken;
+                // The replies to handshakes of TLS and WebSocket.
+                streams.flush();
             }
         }
     }

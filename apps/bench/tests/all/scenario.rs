@@ -286,7 +286,7 @@ fn calls_with_audio(transport: &str) {
         assert!(start.elapsed() < Duration::from_secs(30), "the callee does not listen");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let line = format!("play.xml --target {address} --calls 2");
+    let line = format!("play.xml --target {address} --calls 2 --recv-timeout 20s");
     let (status, figures) = ours(folder.path(), &line);
     assert_eq!(status, 0, "{figures:#}");
     // Two calls, each with two times 25 packets of audio, and seven for each digit.
