@@ -97,6 +97,10 @@ fn media_line(media: &Media) -> String {
     if let Some(mos) = echo.mos() {
         let _ = write!(text, ", MOS {mos:.2}");
     }
+    let handshakes = &media.figures.handshakes;
+    if let Some(micros) = handshakes.told(50.0) {
+        let _ = write!(text, ", {} handshakes, p50 {}", handshakes.count(), time(micros));
+    }
     text
 }
 

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Media {
     /// The codecs of the caller and of the callee.
     pub(crate) codecs: [String; 2],
-    /// The protection of packets: `off`, `sdes`, `sdes+plus`, `sdes-to-off`.
+    /// The protection of packets: `off`, `sdes`, `sdes+plus`, `sdes-to-off`,
+    /// `web-to-off`.
     pub(crate) protection: String,
     /// The simultaneous calls that the load aims at.
     pub(crate) calls: u64,
@@ -53,6 +54,9 @@ pub(crate) struct MediaFigures {
     /// echoes from the arrival to the sending.
     pub(crate) lag: Histogram,
     pub(crate) turnaround: Histogram,
+    /// The time from the answer to the keys of a DTLS handshake, of the callers with one.
+    #[serde(default)]
+    pub(crate) handshakes: Histogram,
     /// RTCP.
     pub(crate) reports: Reports,
     /// Datagrams that SRTP rejected or that are not of the stream.
@@ -72,6 +76,7 @@ impl MediaFigures {
         self.sound.merge(other.sound);
         self.lag.merge(&other.lag);
         self.turnaround.merge(&other.turnaround);
+        self.handshakes.merge(&other.handshakes);
         self.reports.merge(&other.reports);
         self.refused += other.refused;
         self.observed = self.observed.take().or(other.observed);

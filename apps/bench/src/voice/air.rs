@@ -121,6 +121,16 @@ impl Air {
             self.send(end, index, faults, due, length, to);
         }
         self.send_report(end, until);
+        self.check(end, until);
+    }
+
+    /// Sends the check of a caller as in a browser that is due at `now`.
+    pub(crate) fn check(&mut self, end: &mut End, now: Instant) {
+        let Some(web) = &mut end.web else { return };
+        let mut check = Vec::new();
+        if let Some(to) = web.poll_check(now, &mut check) {
+            Self::transmit(&mut self.outbox, &mut self.found, &end.socket, to, &check);
+        }
     }
 
     fn send_report(&mut self, end: &mut End, now: Instant) {
@@ -139,6 +149,18 @@ impl Air {
         bytes: &[u8],
         at: Instant,
     ) {
+        if let Some(web) = &mut end.web
+            && !matches!(web.receive(bytes), Ok(false))
+        {
+            // The server has not heard the last message of the handshake. One that goes on is
+            // driven by the worker.
+            if end.line.is_some() {
+                let Self { outbox, found, .. } = self;
+                let socket = &end.socket;
+                let _ = web.drive(|to, bytes| Self::transmit(outbox, found, socket, to, bytes));
+            }
+            return;
+        }
         let length = bytes.len().min(LONGEST);
         self.buffer[..length].copy_from_slice(&bytes[..length]);
         let Some(line) = &mut end.line else { return };

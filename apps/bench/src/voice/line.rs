@@ -3,6 +3,7 @@
 use super::ear::{Ear, Placed, Sent, Verified};
 use super::reception::{Arrived, Reception, StreamFigures};
 use super::signal::FRAME_MILLIS;
+use super::web::WebKeys;
 use media::demultiplex::Kind;
 use media::{Keying, PacketPath, SessionError, Stream};
 use rtp::ntp::{NtpTime, round_trip};
@@ -49,6 +50,8 @@ pub(crate) struct Line {
     pub(crate) stream: Stream,
     decrypt: PacketPath,
     encrypt: PacketPath,
+    /// The keys of a handshake, in place of both paths.
+    web: Option<WebKeys>,
     seed: Seed,
     /// The sent signal, if this end is a caller.
     pub(crate) sent: Option<Sent>,
@@ -72,9 +75,10 @@ impl std::fmt::Debug for Line {
     }
 }
 
-/// Returns the paths of received and of sent packets.
+/// Returns the paths of received and of sent packets: those in clear for the keys of a handshake.
 fn paths(stream: &Stream) -> Result<(PacketPath, PacketPath), SessionError> {
     let plain = Stream { keying: Keying::None, ..stream.clone() };
+    let stream = if stream.keying.dtls().is_some() { &plain } else { stream };
     Ok((PacketPath::new(stream, &plain)?, PacketPath::new(&plain, stream)?))
 }
 
@@ -93,23 +97,28 @@ fn span(at: Instant) -> std::time::Duration {
 }
 
 impl Line {
-    /// Returns the media of `stream`. A caller sends the signal `sent`; another end sends back what
-    /// it receives.
+    /// Returns the media of `stream`, with the keys `web` of its handshake if it has one. A caller
+    /// sends the signal `sent`; another end sends back what it receives.
     ///
     /// # Errors
     /// [`SessionError::Keys`] if the keys are unusable.
     pub(crate) fn new(
         stream: Stream,
+        web: Option<WebKeys>,
         seed: Seed,
         sent: Option<Sent>,
         now: Instant,
     ) -> Result<Self, SessionError> {
+        if stream.keying.dtls().is_some() != web.is_some() {
+            return Err(SessionError::NoKeys);
+        }
         let (decrypt, encrypt) = paths(&stream)?;
         // Reports of many calls are spread over the interval.
         let early = u64::from(seed.ssrc) % (REPORTS.as_micros() / 2);
         Ok(Self {
             decrypt,
             encrypt,
+            web,
             transmission: SenderStats::new(stream.codec.clock_rate()),
             stream,
             seed,
@@ -139,6 +148,21 @@ impl Line {
         }
         self.stream = stream.clone();
         Ok(())
+    }
+
+    /// Decrypts the packet in the first `length` bytes of `buffer`; `None` if it is refused.
+    fn decrypt(&mut self, buffer: &mut [u8], length: usize) -> Option<usize> {
+        match &mut self.web {
+            Some(keys) => keys.decrypt(buffer.get_mut(..length)?),
+            None => self.decrypt.relay(buffer, length).ok(),
+        }
+    }
+
+    fn encrypt(&mut self, buffer: &mut [u8], length: usize) -> Option<usize> {
+        match &mut self.web {
+            Some(keys) => keys.encrypt(buffer, length),
+            None => self.encrypt.relay(buffer, length).ok(),
+        }
     }
 
     /// Returns the destination of packets, unless the stream is held.
@@ -174,7 +198,7 @@ impl Line {
         let payload = sent.sound.payload(frame + sent.phase);
         let length = fields.write(payload, buffer).ok()?;
         self.transmission.sent(fields.timestamp, payload.len(), span(due));
-        self.encrypt.relay(buffer, length).ok()
+        self.encrypt(buffer, length)
     }
 
     /// Processes a datagram of `length` bytes in `buffer` that arrived at `at`. It is decrypted in
@@ -187,7 +211,7 @@ impl Line {
         told: &mut impl FnMut(Told),
     ) -> Option<Heard> {
         let kind = Kind::of(&buffer[..length]);
-        let Ok(length) = self.decrypt.relay(buffer, length) else {
+        let Some(length) = self.decrypt(buffer, length) else {
             self.refused += 1;
             return None;
         };
@@ -239,7 +263,7 @@ impl Line {
         buffer.copy_within(header_length..header_length + payload, fixed.len());
         buffer[..fixed.len()].copy_from_slice(&fixed);
         self.transmission.sent(fields.timestamp, payload, span(at));
-        self.encrypt.relay(buffer, fixed.len() + payload).ok()
+        self.encrypt(buffer, fixed.len() + payload)
     }
 
     /// Writes the RTCP report that is due at `now`, and returns its length and destination.
@@ -269,7 +293,7 @@ impl Line {
         writer.description(ssrc, &[name]).ok()?;
         let length = writer.len();
         self.reports.0 += 1;
-        Some((self.encrypt.relay(buffer, length).ok()?, to))
+        Some((self.encrypt(buffer, length)?, to))
     }
 
     fn receive_reports(&mut self, datagram: &[u8], at: Instant, told: &mut impl FnMut(Told)) {

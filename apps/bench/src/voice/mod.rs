@@ -21,6 +21,7 @@ mod side;
 mod signal;
 #[cfg(test)]
 mod tests;
+mod web;
 mod worker;
 
 pub(crate) use found::Found;

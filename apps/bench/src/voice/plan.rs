@@ -25,6 +25,10 @@ pub(crate) enum Protection {
     /// SRTP at the callers and RTP at the callees, for a server that ends the keys
     #[value(name = "sdes-to-off")]
     SdesToOff,
+    /// ICE and DTLS-SRTP at the callers, as in browsers, and RTP at the callees, for a server that
+    /// ends them
+    #[value(name = "web-to-off")]
+    WebToOff,
 }
 
 impl Protection {
@@ -35,6 +39,7 @@ impl Protection {
             Self::Sdes => "sdes",
             Self::SdesPlus => "sdes+plus",
             Self::SdesToOff => "sdes-to-off",
+            Self::WebToOff => "web-to-off",
         }
     }
 }
@@ -238,8 +243,8 @@ impl Plan {
     pub(crate) fn wishes(&self, codec: Codec, is_caller: bool) -> MediaConfig {
         let security = match self.protection {
             Protection::Off => Security::Off,
-            Protection::SdesToOff if !is_caller => Security::Off,
-            Protection::Sdes | Protection::SdesPlus | Protection::SdesToOff => Security::Required,
+            Protection::SdesToOff | Protection::WebToOff if !is_caller => Security::Off,
+            _ => Security::Required,
         };
         let plus = (self.protection == Protection::SdesPlus).then_some(srtp::plus::SrtpPlus {
             scheme: srtp::plus::Scheme::Header,

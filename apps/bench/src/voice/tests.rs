@@ -79,7 +79,8 @@ fn call(frames: u64, codec: Codec, security: Security, faults: [Faults; 2]) -> O
         turnaround: Turnaround::default(),
     };
     let seed = |ssrc| Seed { ssrc, number: 65_000, timestamp: 7 };
-    let line = |stream, seed, sent| Line::new(stream, seed, sent, start()).expect("usable keys");
+    let line =
+        |stream, seed, sent| Line::new(stream, None, seed, sent, start()).expect("usable keys");
     let mut caller = line(own, seed(1), Some(sent.clone()));
     let mut callee = line(theirs, seed(2), None);
     callee.listen(sent);

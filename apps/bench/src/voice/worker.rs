@@ -5,6 +5,7 @@
 
 mod calls;
 mod figures;
+mod paths;
 mod place;
 
 use super::air::Air;
@@ -14,12 +15,15 @@ use super::error::SideError;
 use super::fault::Faults;
 use super::found::Found;
 use super::line::LONGEST;
-use super::plan::{Callees, Plan, User};
+use super::plan::{Callees, Plan, Protection, User};
 use super::side::{Side, random, reason_of};
 use super::signal::{Sound, VARIANTS};
+use super::web::WebPath;
 use crate::cpu::Cpu;
 use crate::load::links::{Clocks, wait_readable};
 use call::{Call, Setup};
+use dtls::Identity;
+use media::KeyAgreement;
 use net::{Clock, Inbox, Options, Socket};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use sip::{Duration, Instant};
@@ -79,6 +83,10 @@ pub(crate) struct Worker {
     events: Vec<EpollEvent>,
     inbox: Inbox,
     air: Air,
+    /// The certificate of callers as in browsers.
+    identity: Option<Identity>,
+    /// The callers with a handshake that has not ended, each with its serial number.
+    paths: Vec<(usize, u64)>,
     /// The number of the next call of this worker.
     next_call: u64,
     is_observing: bool,
@@ -107,6 +115,8 @@ impl Worker {
             let event = EpollEvent::new(EpollFlags::EPOLLIN, number as u64);
             epoll.add(side.link.fd(), event).map_err(io::Error::from)?;
         }
+        let is_web = plan.protection == Protection::WebToOff;
+        let identity = is_web.then(Identity::generate).transpose().map_err(io::Error::other)?;
         Ok(Self {
             plan,
             index,
@@ -126,6 +136,8 @@ impl Worker {
             events: vec![EpollEvent::empty(); READ],
             inbox: Inbox::new(16, LONGEST),
             air: Air::new(clock),
+            identity,
+            paths: Vec::new(),
             next_call: 0,
             is_observing: index == 0,
             registered: 0,
@@ -260,14 +272,24 @@ impl Worker {
         self.epoll.add(socket.as_fd(), event)?;
         let codecs = self.plan.codecs;
         let codec = if side == CALLER { codecs.caller } else { codecs.callee };
-        let setup = Setup::new(self.plan.wishes(codec.0, side == CALLER), socket.address());
+        let mut wishes = self.plan.wishes(codec.0, side == CALLER);
+        let identity = self.identity.as_ref().filter(|_| side == CALLER);
+        if let Some(identity) = identity {
+            wishes.key_agreements = vec![KeyAgreement::Dtls(identity.fingerprint().clone())];
+        }
+        let web = identity.map(|_| Box::new(WebPath::new(random)));
+        let mut call = Call::new(Setup::new(wishes, socket.address()), &mut random);
+        call.set_ice(web.as_ref().map(|web| web.lines(socket.address())));
         self.serials += 1;
         let seed = self.plan.seed ^ self.serials << 8 ^ (self.index as u64) << 1 ^ side as u64;
         let end = End {
             serial: self.serials,
             side,
-            call: Call::new(setup, &mut random),
+            call,
             socket: Rc::new(socket),
+            web,
+            keys: None,
+            answer: None,
             line: None,
             caller: None,
             number: 0,
@@ -353,6 +375,7 @@ impl Worker {
                 Some(index) => self.receive(index),
             }
         }
+        self.drive_paths(now);
         for side in 0..SIDES {
             self.sides[side].on_timer(now);
             while let Some((at, event)) = self.sides[side].poll_event(now) {
@@ -416,6 +439,11 @@ impl Worker {
                 let Some(id) = event.call() else { return };
                 let Some(&index) = self.sides[side].calls.get(&id) else { return };
                 let Some(mut end) = self.ends[index].take() else { return };
+                if let Event::Answered { session: Some(answer), .. } = &event
+                    && end.web.is_some()
+                {
+                    end.answer = Some(answer.clone());
+                }
                 let agent = &mut self.sides[side].agent;
                 let change = end.call.on_event(agent, at, event, &mut random);
                 let is_over = self.on_change(&mut end, index, at, change);

@@ -226,8 +226,28 @@ fn callers_register_before_their_calls_by_each_transport() {
             assert!(delays["count"].as_u64() > Some(2), "{transport}, {delay}: {delays}");
         }
     }
-    let ended = bench("media --target ws:127.0.0.1:9 --no-probe --no-report");
-    assert!(ended.err.contains("by udp, tcp or tls, not ws"), "{ended:?}");
+}
+
+/// The callers have ICE and DTLS-SRTP, the callees neither.
+#[test]
+fn callers_as_in_browsers_talk_through_the_media_relay() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for transport in ["udp", "wss"] {
+        let line = format!(
+            "media --sut barebell-relay --over {transport} --srtp web-to-off --users 40 --calls 4 \
+             {SHORT}"
+        );
+        let ended = bench_with(folder.path(), &[("BAREBELL_BIN", barebell().as_os_str())], &line);
+        assert_eq!(ended.status, 0, "{transport}: {ended:?}");
+        let record = ended.record();
+        let (counts, media) = (&record["runs"][0]["counts"], &record["runs"][0]["media"]);
+        assert_eq!(counts["succeeded"], counts["offered"], "{transport}: {counts}");
+        let (sound, echo) = (&media["sound"], &media["echo"]);
+        assert!(sound["exact"].as_u64() > Some(100), "{transport}: {sound}");
+        assert_eq!((&sound["unheard"], &sound["wrong"]), (&0.into(), &0.into()), "{sound}");
+        assert_eq!(echo["expected"], echo["received"], "{transport}: {echo}");
+        assert!(media["handshakes"]["count"].as_u64() > Some(2), "{transport}: {media}");
+    }
 }
 
 #[test]

@@ -66,6 +66,7 @@ impl Worker {
                     }
                 }
                 self.count_final(end, 200);
+                self.begin_path(end, index, at);
                 self.settle_line(end, at);
                 self.begin_audio(end, index);
             }
@@ -90,15 +91,17 @@ impl Worker {
     }
 
     /// Begins or renews the media of an end by its negotiated stream.
-    fn settle_line(&mut self, end: &mut End, now: Instant) {
+    pub(super) fn settle_line(&mut self, end: &mut End, now: Instant) {
         let Some(session) = end.call.session() else { return };
         let stream = session.stream();
         let result = match &mut end.line {
             Some(line) => line.renew(stream),
             None if end.side == CALLEE => {
-                let line = Line::new(stream.clone(), seed(), None, now);
+                let line = Line::new(stream.clone(), None, seed(), None, now);
                 line.map(|line| end.line = Some(line))
             }
+            // The keys of a handshake are not here yet.
+            None if end.web.is_some() && end.keys.is_none() => Ok(()),
             // A caller's media begin when the call is answered.
             None if end.is_answered => {
                 let variant = (end.number % VARIANTS) as usize;
@@ -108,7 +111,7 @@ impl Worker {
                     start: self.next_free_tick(now),
                     turnaround: Turnaround::default(),
                 };
-                let line = Line::new(stream.clone(), seed(), Some(sent), now);
+                let line = Line::new(stream.clone(), end.keys.take(), seed(), Some(sent), now);
                 line.map(|line| end.line = Some(line))
             }
             None => Ok(()),
