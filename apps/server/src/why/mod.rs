@@ -82,10 +82,13 @@ pub(crate) struct ReasonRow {
     pub(crate) see: String,
 }
 
+/// The refusals of a worker, the oldest first, each with the number that it stands for.
+type Kept = VecDeque<(Refusal, u64)>;
+
 /// The refusals of all workers.
 #[derive(Debug)]
 pub(crate) struct Refusals {
-    workers: Box<[Mutex<VecDeque<(Refusal, u64)>>]>,
+    workers: Box<[Mutex<Kept>]>,
     /// The number of refusals that were only counted.
     left_out: AtomicU64,
 }
@@ -149,7 +152,7 @@ impl Refusals {
 
 /// The place of the refusal that counts `refusal`, too: of its source for the same reasons, if
 /// there are many of them, or a retransmission.
-fn place_of_earlier(kept: &VecDeque<(Refusal, u64)>, refusal: &Refusal) -> Option<usize> {
+fn place_of_earlier(kept: &Kept, refusal: &Refusal) -> Option<usize> {
     let latest = kept.iter().enumerate().rev().take(COMPARED);
     let mut alike = latest.filter(|(_, (other, _))| refusal.is_like(other)).map(|(place, _)| place);
     let again = alike.clone().find(|place| refusal.is_again(&kept[*place].0));
