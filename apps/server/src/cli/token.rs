@@ -1,6 +1,6 @@
 //! The flags of `token`.
 
-use super::Place;
+use super::place::Place;
 use clap::Subcommand;
 
 /// A command on tokens of the HTTP API.

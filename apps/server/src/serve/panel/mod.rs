@@ -1,15 +1,13 @@
 //! The panel of the running server: its thread, and its view of the server.
 
 mod listing;
+mod parts;
 mod queue;
 mod server;
 
+pub(super) use parts::Parts;
 pub(super) use queue::{PanelQueue, PanelThread};
 
-use super::connections::CurrentTls;
-use super::desk::Running;
-use super::reload::ReadSettings;
-use crate::cli::Place;
 use crate::failure::{Failure, during};
 use crate::log;
 use crate::panel_settings::PanelSettings;
@@ -17,15 +15,6 @@ use ::panel::{Config, Panel};
 use server::PanelServer;
 use std::sync::Arc;
 use store::Storage;
-
-/// The parts of the server that the panel needs.
-pub(super) struct Parts {
-    pub(super) desk: Arc<Running>,
-    pub(super) storage: Arc<dyn Storage>,
-    pub(super) tls: Arc<CurrentTls>,
-    pub(super) read_settings: ReadSettings,
-    pub(super) place: Place,
-}
 
 /// Starts the panel, if the settings have one. `url` is the address of the HTTP listener. Without an
 /// account the log gets the link that makes the first administrator.

@@ -1,7 +1,7 @@
 //! The running server, as the panel sees it.
 
-use super::Parts;
 use super::listing;
+use super::parts::Parts;
 use crate::accounts::{self, ServiceChange, Services};
 use crate::admin::sink::{Row, Sink};
 use crate::admin::{Request, UserRow, commands};
