@@ -65,7 +65,8 @@ fn a_man_in_the_middle_makes_the_strings_differ() {
     assert_ne!(alice.sas(), bob.sas());
 }
 
-/// One calls the other, with keys by DTLS. Phones with RSA certificates are clients of the handshake.
+/// One calls the other, with keys by DTLS. Phones with RSA certificates are clients of the
+/// handshake.
 fn shake_hands(caller: Kind, callee: Kind) {
     let (mut alice, mut bob) =
         (phone_by(caller, "alice", Srtp::Dtls), phone_by(callee, "bob", Srtp::Dtls));

@@ -54,8 +54,8 @@ pub(crate) enum KeyChange {
     /// The protocol and the keys pass.
     #[default]
     None,
-    /// These crypto attributes replace the received ones, under a protocol of this profile, with the
-    /// attributes of a handshake beside them.
+    /// These crypto attributes replace the received ones, under a protocol of this profile, with
+    /// the attributes of a handshake beside them.
     Replaced { is_secure: bool, attributes: Vec<String>, handshake: Option<WebAttributes> },
     /// The attributes of a handshake, and of ICE for a browser, replace the received keys.
     Web(WebAttributes),

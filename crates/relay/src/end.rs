@@ -15,8 +15,8 @@ pub enum Keying {
     Passed,
     /// No keys: media in clear.
     Clear,
-    /// Keys of the relay are offered beside media in clear (RFC 8643): SDES, or a handshake with the
-    /// [host](crate::Host::fingerprint) as the end chooses.
+    /// Keys of the relay are offered beside media in clear (RFC 8643): SDES, or a handshake with
+    /// the [host](crate::Host::fingerprint) as the end chooses.
     Optional,
     /// Keys of the relay are offered as for `Optional`, and the end must use them.
     Required,

@@ -55,8 +55,8 @@ pub trait Ports {
         let _ = side;
     }
 
-    /// The end of `side` waits for the first message of a DTLS handshake. The host begins it, unless
-    /// it has with [this peer](Stream::dtls_peer) already.
+    /// The end of `side` waits for the first message of a DTLS handshake. The host begins it,
+    /// unless it has with [this peer](Stream::dtls_peer) already.
     fn shake_hands(&self, side: Side) {
         let _ = side;
     }

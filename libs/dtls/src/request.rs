@@ -74,7 +74,8 @@ fn amend_messages(messages: &mut [u8]) -> bool {
     false
 }
 
-/// The hash functions of a server. `dimpl` hashes the messages of DTLS 1.2 as one sequence of octets.
+/// The hash functions of a server. `dimpl` hashes the messages of DTLS 1.2 as one sequence of
+/// octets.
 #[derive(Debug)]
 pub(crate) struct Hashes;
 
