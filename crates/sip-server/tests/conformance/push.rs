@@ -3,7 +3,7 @@
 use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, closed_config, open_config, tcp, text, udp};
 use barebell_sip_server::config::Push;
 use barebell_sip_server::{Config, Event, Wake, journal_record};
-use sip::{Duration, HeaderName};
+use sip::Duration;
 
 /// The contact of bob's phone, with its place in a push notification service.
 const CONTACT: &str = "<sip:bob@192.168.1.2;transport=tcp;pn-provider=fcm;pn-prid=T1;pn-param=p>";
@@ -110,28 +110,6 @@ fn a_call_fails_if_the_phone_is_not_woken_and_ends_if_the_caller_cancels_it() {
     assert_eq!(statuses, [200, 487]);
     register_on(&mut rig, 2, CONTACT);
     assert!(rig.woken(wake.ticket).expect("the ticket is used up").is_silent());
-}
-
-#[test]
-fn a_dialog_goes_on_at_the_next_connection_of_the_phone() {
-    let mut rig = Rig::new(config());
-    let instance = ";+sip.instance=\"<urn:uuid:1>\"";
-    register_on(&mut rig, 1, &format!("{CONTACT}{instance}"));
-    let invite = calls(&mut rig).forwarded().clone();
-    let mut fields = "Contact: <sip:bob@192.168.1.2;transport=tcp>\r\n".to_owned();
-    for route in invite.values(HeaderName::RecordRoute) {
-        fields += &format!("Record-Route: {route}\r\n");
-    }
-    let answered = rig.receive(&invite.flow, &invite.answer(200, "bob", &fields));
-    let mut routes = answered.response().values(HeaderName::RecordRoute);
-    routes.reverse();
-    rig.end(&tcp(BOB, 1));
-    let elsewhere = "<sip:bob@10.0.0.9:6000;transport=tcp;pn-provider=fcm;pn-prid=T1>";
-    register_on(&mut rig, 2, &format!("{elsewhere}{instance}"));
-    let bye = Draft::new("BYE", "sip:bob@192.168.1.2;transport=tcp")
-        .with("To", "<sip:bob@example.com>;tag=bob")
-        .and("Route", &routes.join(", "));
-    assert_eq!(rig.send(&udp(ALICE), &bye).forwarded().flow, tcp(BOB, 2));
 }
 
 #[test]
