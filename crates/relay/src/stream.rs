@@ -153,7 +153,7 @@ impl<R: RawMutex> Stream<R> {
             };
             Activity {
                 since: since.filter(|_| sends != [false; 2]),
-                is_on_hold: is_on_hold && (sends == [false; 2] || has_left == [false; 2]),
+                is_on_hold,
                 last,
                 heard,
                 has_left,

@@ -232,10 +232,12 @@ fn a_call_without_relayed_media_has_a_day() {
 #[test]
 fn the_end_that_holds_has_music_or_none() {
     let held = || held("a=sendonly\r\n", "a=recvonly\r\n");
-    // Packets that were under way when the hold began, and those of an end that is not to send.
+    // Packets that were under way when the hold began, the RTCP BYE of a phone that ends its media
+    // for the hold, and packets of an end that is not to send.
     let rig = held();
     rig.now.set(Duration::from_secs(5));
     rig.send(Side::Caller, "198.51.100.1:4000", &rtp(1)).unwrap();
+    rig.send(Side::Caller, "198.51.100.1:4000", &bye(9)).unwrap();
     rig.now.set(Duration::from_secs(100));
     rig.send(Side::Callee, "203.0.113.1:6000", &rtp(1)).unwrap();
     assert!(expire(&rig, 1_000).is_empty());
