@@ -39,10 +39,15 @@ impl Response {
 }
 
 impl Rig {
-    /// A server with `more` in its configuration.
+    /// A server with a panel, and with `more` in its configuration.
     pub(crate) fn new(more: &str) -> Self {
+        Self::with(&format!("[panel]\nenabled = true\n{more}"))
+    }
+
+    /// A server that listens for HTTP, with `more` in its configuration.
+    pub(crate) fn with(more: &str) -> Self {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_ports(1)));
-        let settings = format!("[http]\nlisten = \"{address}\"\n[panel]\nenabled = true\n{more}");
+        let settings = format!("[http]\nlisten = \"{address}\"\n{more}");
         Self { exchange: TestServer::with(&settings, &[]), address }
     }
 
