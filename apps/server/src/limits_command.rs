@@ -47,9 +47,9 @@ mod tests {
         };
         assert_eq!(
             table(&[used("user a@b.c", Some(2), Some(300)), used("class x\u{1b}", None, None)]),
-            "calls of         calls   minutes today\n\
-             user a@b.c       1 of 2  12 of 300\n\
-             class x\\u{1b}   1       12\n"
+            "calls of       calls   minutes today\n\
+             user a@b.c     1 of 2  12 of 300\n\
+             class x\\u{1b}  1       12\n"
         );
     }
 }

@@ -5,7 +5,7 @@ use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
 use sip_server::CallServices;
 use sip_server::config::{Domain, Joining, MediaKeys, Mode, Relaying, State};
-use sip_server::{Watch, Watching};
+use sip_server::{MediaService, Watch, Watching};
 use store::Sync;
 
 /// The reference for operators. Its first TOML block contains every key with its default.
@@ -67,6 +67,10 @@ fn the_reference_shows_every_key_with_its_default() {
     let media_server = &mut settings.media_server;
     let files = [media_server.sounds.take(), media_server.command.take()];
     assert!(files.iter().all(Option::is_some), "{machine}");
+    media_server.services.names.retain(|(_, service)| *service != MediaService::Park);
+    assert!(std::mem::take(&mut settings.engine.keeps_messages), "{machine}");
+    let push = (settings.engine.push.take(), settings.push.url.take());
+    assert!(push.0.is_some() && push.1.is_some(), "{machine}");
     let listen = settings.http.listen.take();
     assert!(listen.is_some_and(|address| address.ip().is_loopback()), "{machine}");
     let [group] = &std::mem::take(&mut settings.engine.groups)[..] else { panic!("{machine}") };

@@ -149,7 +149,7 @@ fn a_domain_without_users_a_trunk_without_a_server_and_a_damaged_database_are_fo
     let text = format!(
         "domains = [\"127.0.0.1\", \"localhost\"]\nlisten = [\"udp:127.0.0.1:0\"]\n\
          [[trunks]]\nname = \"provider\"\nhost = \"127.0.0.1\"\nport = {port}\nregister = false\n\
-         probe_interval = \"1s\"\n"
+         probe_interval = \"10s\"\n"
     );
     let config = format!("--config {}", show(&site.file("c.toml", &text)));
     site.good(&format!("user add alice@127.0.0.1 --password x {config}"));

@@ -137,7 +137,7 @@ mod tests {
         let length = body.len();
         format!(
             "MESSAGE sip:bob@example.com SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK1\r\n\
-             Route: <sip:keeper@keeper.invalid;lr;of=b%40b@example.com>\r\nMax-Forwards: 70\r\n\
+             Route: <sip:keeper@keeper.invalid;lr;of=b%40b%40example.com>\r\nMax-Forwards: 70\r\n\
              From: {from};tag=1\r\nTo: <sip:bob@example.com>\r\nCall-ID: x\r\nCSeq: 1 MESSAGE\r\n\
              Content-Type: text/html\r\nContent-Length: {length}\r\n\r\n{body}"
         )
