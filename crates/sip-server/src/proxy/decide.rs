@@ -1,7 +1,7 @@
 //! The decision on a request: its authorization and its targets (RFC 3261 sections 16.3 to 16.5 and
 //! 8.3). [`execute`](super::execute) carries it out.
 
-use super::authorization::{Asked, Authorization, authorize};
+use super::authorization::{Asked, authorize};
 use super::call_changes;
 use super::edge::leads_to_domain;
 use super::grant::Grant;
@@ -17,6 +17,7 @@ use super::registered::{
     flow_now, gruu_targets, keep_as_many_as_may_be, registered_targets, targets_of,
 };
 use super::route::{Destination, Onward, Preprocessed};
+use super::sender::Authorization;
 use super::services::{self, Stages};
 use super::tables::Tables;
 use super::target::{Target, Targets, join_flows, keep_scheme};
@@ -316,7 +317,13 @@ fn find_targets<R: RawMutex>(
                 return Ok(Found { answerer, routes: found.routes(), stages: None });
             }
             let uri = found.uri_bytes;
-            let call = media_services::NewCall { shared, asked, uri, authorization };
+            let call = media_services::NewCall {
+                shared,
+                incoming: asked.incoming,
+                pass: asked.pass,
+                uri,
+                authorization,
+            };
             if let Some(led) = call.lead_to_service(&user, targets, env) {
                 let user = led.map_err(|refused| match refused {
                     media_services::Refused::Unknown(status) => {

@@ -1,6 +1,5 @@
 //! The execution of the decision on a request: the request is forwarded or redirected, or rejected.
 
-use super::authorization::Authorization;
 use super::budget::OverLimit;
 use super::call_changes;
 use super::context::Context;
@@ -11,6 +10,7 @@ use super::plan::Plan;
 use super::record_route::Names;
 use super::refusal::{Refusal, Refused};
 use super::route::Preprocessed;
+use super::sender::Authorization;
 use super::stateless;
 use super::tables::Tables;
 use super::target::{Target, Targets};

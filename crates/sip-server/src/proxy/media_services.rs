@@ -3,11 +3,12 @@
 //! caller. Its first Route names the service, and the caller if it has proved its name: no other
 //! party can write that line, since it is always the first.
 
-use super::authorization::{Asked, Authorization};
-#[cfg(feature = "office")]
-use super::authorization::{Claim, claim};
 #[cfg(feature = "office")]
 use super::media_target::{deposit_target, mailbox_of, target};
+use super::pass::Pass;
+use super::sender::Authorization;
+#[cfg(feature = "office")]
+use super::sender::{Claim, claim};
 use super::target::Targets;
 #[cfg(feature = "office")]
 use super::token::Identity;
@@ -15,6 +16,7 @@ use crate::core::address_of_record::AddressOfRecord;
 #[cfg(feature = "office")]
 use crate::core::config::{Mode, State};
 use crate::core::event::Env;
+use crate::core::incoming::Incoming;
 #[cfg(feature = "office")]
 use crate::core::media_services::MediaService;
 use crate::core::shared::Shared;
@@ -29,7 +31,9 @@ use sip::{Status, StatusLine};
 #[cfg_attr(not(feature = "office"), expect(dead_code, reason = "there are no services"))]
 pub(super) struct NewCall<'c, 'm, R: RawMutex> {
     pub(super) shared: &'c Shared<R>,
-    pub(super) asked: &'c Asked<'c, 'm>,
+    pub(super) incoming: &'c Incoming<'c, 'm>,
+    /// The authorization by the pass of a call that comes from the B2BUA of the owner.
+    pub(super) pass: Option<Pass>,
     /// The request URI.
     pub(super) uri: &'c [u8],
     pub(super) authorization: &'c Authorization,
@@ -111,7 +115,7 @@ impl<R: RawMutex> NewCall<'_, '_, R> {
             },
         };
         targets.clear();
-        let call = (self.uri, &self.asked.incoming.flow);
+        let call = (self.uri, &self.incoming.flow);
         targets.push(target(service, &name, caller.as_ref(), call, env));
         Some(Ok(called.clone()))
     }
@@ -129,7 +133,7 @@ impl<R: RawMutex> NewCall<'_, '_, R> {
     ) -> Result<(), Status> {
         let services = &env.settings.config.media_services;
         // A pass that names a phone is for that phone only.
-        let is_for_phone = self.asked.pass.is_some_and(|pass| pass.only.is_some());
+        let is_for_phone = self.pass.is_some_and(|pass| pass.only.is_some());
         if status != Status::TEMPORARILY_UNAVAILABLE
             || is_for_phone
             || !services.has_mailbox(called.name())
@@ -137,14 +141,14 @@ impl<R: RawMutex> NewCall<'_, '_, R> {
         {
             return Err(status);
         }
-        let call = (self.uri, &self.asked.incoming.flow);
+        let call = (self.uri, &self.incoming.flow);
         targets.push(deposit_target(called, self.caller(env).as_ref(), call, env));
         Ok(())
     }
 
     /// True if the request begins a call, and the media server can be reached.
     fn is_new_call(&self, env: &Env<'_>) -> bool {
-        let (head, config) = (self.asked.incoming.head, &env.settings.config);
+        let (head, config) = (self.incoming.head, &env.settings.config);
         // It is reached only by tokens in Record-Route.
         head.method == Method::Invite
             && head.to.tag().is_none()
@@ -154,7 +158,7 @@ impl<R: RawMutex> NewCall<'_, '_, R> {
 
     /// The name that the caller has proved: to this server, or before to the B2BUA.
     pub(super) fn caller(&self, env: &Env<'_>) -> Option<AddressOfRecord> {
-        let incoming = self.asked.incoming;
+        let incoming = self.incoming;
         match self.authorization {
             Authorization::User(user) => Some(user.clone()),
             Authorization::Dialog(identity) if incoming.flow.is_internal() => {

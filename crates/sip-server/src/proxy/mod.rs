@@ -37,6 +37,7 @@ mod registered;
 mod retargeting;
 mod route;
 mod search;
+mod sender;
 mod services;
 mod stateless;
 mod stuck;

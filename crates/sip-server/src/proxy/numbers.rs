@@ -1,9 +1,10 @@
 //! Calls by number: the numbers of the owner lead them to a user, or through trunks. A call that
 //! comes from a trunk has no other way.
 
-use super::authorization::{Asked, Authorization, Claim, claim};
+use super::authorization::Asked;
 use super::refusal::Refusal;
 use super::route::{Onward, Preprocessed};
+use super::sender::{Authorization, Claim, claim};
 use crate::core::address_of_record::uri_of;
 use crate::core::event::Env;
 use crate::core::next_hop::NextHop;

@@ -2,10 +2,10 @@
 //! an internal flow to `Endpoint::Trunk`, with the addresses of a server of the trunk, and goes to
 //! that server and nowhere else, whatever its request URI names.
 
-use super::authorization::Authorization;
 use super::decide::{Decision, RequestRoute};
 use super::refusal::Refusal;
 use super::route::Preprocessed;
+use super::sender::Authorization;
 use super::target::{Target, Targets};
 use super::token::Identity;
 use crate::core::event::Env;

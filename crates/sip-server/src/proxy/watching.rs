@@ -1,13 +1,13 @@
 //! Subscriptions that go to the owner's notifier, the changes of calls that it is told, and the
 //! pickup of a ringing call by another phone.
 
-use super::authorization::{Authorization, speaker};
 #[cfg(feature = "office")]
 use super::call_changes;
 use super::call_changes::{has_notifier, sees_calls};
 #[cfg(feature = "office")]
 use super::media_target;
 use super::refusal::Refusal;
+use super::sender::{Authorization, speaker};
 use super::target::{Takeover, Target, Targets};
 use crate::core::address_of_record::AddressOfRecord;
 use crate::core::event::Env;

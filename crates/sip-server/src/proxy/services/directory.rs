@@ -118,7 +118,7 @@ pub(crate) fn begin<R: RawMutex>(
     targets: &mut Targets,
     env: &mut Env<'_>,
 ) -> Option<Result<Option<Box<Stages>>, Status>> {
-    let (shared, incoming) = (call.shared, call.asked.incoming);
+    let (shared, incoming) = (call.shared, call.incoming);
     let (name, config) = (user.as_bytes(), &env.settings.config);
     let is_group = group(name, env).is_some();
     if !is_group && shared.services.of(name).is_none() {

@@ -7,9 +7,9 @@ use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::settings::Trust;
 use crate::core::shared::Shared;
-use crate::proxy::authorization::{Authorization, speaker};
 use crate::proxy::media_services::NewCall;
 use crate::proxy::pass::OnTrunk;
+use crate::proxy::sender::{Authorization, speaker};
 use crate::proxy::token::Identity;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -38,8 +38,8 @@ impl Party {
     /// The party of a new call.
     pub(super) fn of_call<R: RawMutex>(call: &NewCall<'_, '_, R>, env: &Env<'_>) -> Self {
         let is_known = call.authorization.proved().is_some()
-            || call.asked.incoming.trust == Trust::Trusted
-            || call.asked.pass.is_some_and(|pass| {
+            || call.incoming.trust == Trust::Trusted
+            || call.pass.is_some_and(|pass| {
                 pass.payers.user.is_some() || matches!(pass.trunk, Some(OnTrunk::From(_)))
             });
         Self::new(call.caller(env), is_known)
