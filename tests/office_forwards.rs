@@ -114,7 +114,7 @@ fn a_forward_through_a_trunk_has_the_rights_of_the_user_that_forwards() {
             let bye = subscriber.request("BYE");
             subscriber.answer(&bye, &there, 200, "", "");
             assert_eq!(alice.final_response("BYE").status(), Some(200));
-            forward(&office.office, &["bob", option, "off"]);
+            forward(&office.office, &["bob", "--off", &option[2..]]);
         }
         // The forward of alice has her rights, whichever the caller has.
         forward(&office.office, &[ALICE, "--always", &number]);

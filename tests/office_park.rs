@@ -43,7 +43,7 @@ fn retrieve(exchange: &TestServer, mut alice: Phone, slot: &str) {
 fn a_call_is_parked_by_a_transfer_and_retrieved_by_its_number() {
     for mode in ["needed", "b2bua"] {
         let exchange = server(mode, "5m");
-        let [alice, mut bob] = talk(&exchange, Baresip);
+        let [alice, mut bob] = talk(&exchange, Barebell);
         bob.act(&Action::Transfer(exchange.server.uri("701")));
         bob.wait_for_status("REFER", &[202, 200]);
         exchange.server.wait_for_count("calls-parked", 1);
@@ -68,7 +68,7 @@ fn a_free_slot_is_announced_to_the_party_that_asks_and_takes_the_call() {
 #[test]
 fn a_parked_call_returns_to_the_party_that_has_parked_it() {
     let exchange = server("needed", "3s");
-    let [mut alice, mut bob] = talk(&exchange, Baresip);
+    let [mut alice, mut bob] = talk(&exchange, Barebell);
     bob.act(&Action::Transfer(exchange.server.uri("702")));
     bob.wait_for_status("REFER", &[202, 200]);
     exchange.server.wait_for_count("calls-parked", 1);

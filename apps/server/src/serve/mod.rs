@@ -29,6 +29,7 @@ mod numbers;
 mod observations;
 mod opening;
 mod panel;
+mod panel_queue;
 mod push;
 mod push_thread;
 mod records;

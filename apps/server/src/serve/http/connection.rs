@@ -3,7 +3,7 @@
 use super::forms;
 use super::reply::{Pages, Reply, Request, foreign_host, refusal};
 use crate::serve::connections::CurrentTls;
-use crate::serve::panel::PanelQueue;
+use crate::serve::panel_queue::PanelQueue;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;

@@ -10,7 +10,7 @@ pub(super) use bounds::HttpCounters;
 pub(super) use reply::{Pages, Reply, Request};
 
 use super::connections::CurrentTls;
-use super::panel::PanelQueue;
+use super::panel_queue::PanelQueue;
 use crate::failure::{Failure, during};
 use crate::http::HttpSettings;
 use crate::log;

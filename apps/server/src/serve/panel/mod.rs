@@ -2,12 +2,11 @@
 
 mod listing;
 mod parts;
-mod queue;
 mod server;
 
 pub(super) use parts::Parts;
-pub(super) use queue::{PanelQueue, PanelThread};
 
+use super::panel_queue::{self, PanelQueue, PanelThread};
 use crate::failure::{Failure, during};
 use crate::log;
 use crate::panel_settings::PanelSettings;
@@ -44,5 +43,5 @@ pub(super) fn start(
     if let Some(path) = panel.setup_path()? {
         log::info("panel", || format!("make the first administrator of the panel at {url}{path}"));
     }
-    Ok(Some(queue::start(panel)?))
+    Ok(Some(panel_queue::start(panel)?))
 }
