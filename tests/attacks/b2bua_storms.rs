@@ -47,8 +47,8 @@ fn count(end: &mut End, method: &str) -> usize {
 /// wait. The server keeps none that was refused, although its transactions last for a while.
 #[test]
 fn refused_large_descriptions_within_a_call_are_not_kept() {
-    // A relayed call without packets would end.
-    let exchange = server("[media]\nrelay = \"off\"\n");
+    // A relayed call without packets would end. The messages of the last minutes are bounded, too.
+    let exchange = server("[media]\nrelay = \"off\"\n[trace]\nmemory = 0\n");
     let mut ends = call(&exchange);
     let lines = ["m=audio 9 RTP/AVP 0\r\na=x\r\n", "a=x\r\n", "a=rtpmap:0 PCMU/8000\r\n"];
     let mut before = 0;
