@@ -21,8 +21,10 @@ impl Leg {
         let is_new = match handshake {
             Some(running) if !running.is_outdated(peer.as_ref()) => {
                 let is_running = running.end.is_none();
-                // Another port of the host is not the phone once that has sent from its own.
-                if is_running && !is_named && named.is_some() && running.to == named {
+                // Another port of the host is not the phone once that has sent from its own, and no
+                // other port has a part in a handshake that has ended.
+                let is_other = running.to != Some(from) && (running.to == named || !is_running);
+                if is_other && named.is_some() {
                     return;
                 }
                 is_running && is_named && running.to.is_some_and(|to| to != from)

@@ -3,6 +3,7 @@ use super::super::{DATABASE, Error, SECRET_LENGTH};
 use super::*;
 use crate::{Storage, User, Users};
 use sip::digest::Ha1Set;
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
