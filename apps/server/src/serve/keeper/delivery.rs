@@ -85,7 +85,8 @@ pub(in crate::serve) fn deliver(
     id: &str,
 ) -> Vec<u8> {
     let (name, domain) = user.rsplit_once('@').unwrap_or((user, ""));
-    let uri = crate::domains::sip_uri(name, domain);
+    let name = sip::uri::escape_user(name.as_bytes());
+    let uri = crate::domains::sip_uri(&String::from_utf8_lossy(&name), domain);
     let mut dialog = Dialog::new(id, &message.sender, &id[..16], ("<", &uri, ">"), &uri);
     let cseq = dialog.next_cseq();
     let via =
