@@ -106,7 +106,7 @@ impl Panel {
         let Some(segments) = request.segments() else { return self.failure(400) };
         let segments: Vec<_> = segments.iter().map(String::as_str).collect();
         match segments[..] {
-            [""] | ["panel"] => Reply::see("/panel/"),
+            ["" | "panel"] => Reply::see("/panel/"),
             ["api", "v1", ref rest @ ..] => self.api(request, rest),
             ["panel", "panel.css"] => {
                 Reply::file("text/css; charset=utf-8", include_str!("../assets/panel.css"))

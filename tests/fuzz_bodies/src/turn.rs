@@ -53,7 +53,7 @@ impl Turn {
         let Self { client, permitted, .. } = self;
         let check = |peer: SocketAddr, data: &[u8]| {
             assert!(permitted.contains(&peer.ip()), "a datagram of {peer}");
-            assert!(data.len() <= usize::from(u16::MAX));
+            assert!(u16::try_from(data.len()).is_ok());
         };
         if self.is_stream {
             client.receive_stream(self.now, octets, check);

@@ -379,7 +379,7 @@ impl Hub {
                 Event::CallEnded(record) => self.keep(record),
                 // The notifier has it.
                 Event::Call(_) => {}
-                Event::Wake(wake) => wakes.push(wake),
+                Event::Wake(wake) => wakes.push(*wake),
                 Event::Registered(user) => registered.push(user),
             }
         }

@@ -33,7 +33,7 @@ pub(super) struct Local {
     /// The places of trunks that have failed for a call, with the failures in words.
     pub(super) failed_trunks: Vec<(usize, Box<str>)>,
     /// The phones that are to be woken.
-    pub(super) wakes: Vec<Box<Wake>>,
+    pub(super) wakes: Vec<Wake>,
     /// The users with phones that have registered and may have been woken.
     pub(super) registered: Vec<Box<[u8]>>,
     /// Failed operations, to be reported to the engine.

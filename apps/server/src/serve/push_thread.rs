@@ -75,13 +75,16 @@ fn call_hook(push: &SharedPush, ending: &AtomicBool) {
     }
 }
 
+/// The user and the contact of a binding.
+type Binding = (Box<[u8]>, Box<[u8]>);
+
 /// The end of the waits.
 struct Waits {
     push: Arc<SharedPush>,
     hub: Arc<Hub>,
     local: Local,
     /// The ends of the registrations for which phones were notified, by user and contact.
-    refreshed: HashMap<(Box<[u8]>, Box<[u8]>), sip::Instant>,
+    refreshed: HashMap<Binding, sip::Instant>,
     next_round: Instant,
 }
 

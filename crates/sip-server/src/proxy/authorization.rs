@@ -20,7 +20,8 @@ use crate::core::shared::Shared;
 use crate::core::trunks::TrunkId;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
-use sip::{Endpoint, HeaderName, Method, Status, Uri};
+use sip::header::NameAddr;
+use sip::{Endpoint, HeaderName, Message, Method, Status, Uri};
 
 /// A request with the data for its authorization.
 #[derive(Clone, Copy)]
@@ -56,7 +57,10 @@ impl Authorization {
             return SenderFields::Kept;
         }
         if self.proved().is_none() {
-            return SenderFields::Removed;
+            return match self.refers(message, env) {
+                true => SenderFields::OnlyReferrer,
+                false => SenderFields::Removed,
+            };
         }
         let named = [
             HeaderName::PAssertedIdentity,
@@ -82,6 +86,22 @@ impl Authorization {
             _ => proved.extend_from_slice(head.from.uri_bytes),
         }
         SenderFields::Replaced(proved)
+    }
+
+    /// True if Referred-By names the end of the dialog that has sent the request: a parked call
+    /// returns to it.
+    fn refers(&self, request: &Message<'_>, env: &Env<'_>) -> bool {
+        let Self::Dialog(identity) = self else { return false };
+        let value = request.value(HeaderName::ReferredBy).filter(|_| cfg!(feature = "office"));
+        let address = value.and_then(|it| NameAddr::parse(HeaderName::ReferredBy, it).ok());
+        let Some(Ok(Uri::Sip(uri))) = address.map(|address| address.uri()) else { return false };
+        let domain = env.settings.domain_of(&uri.host);
+        let user = domain.and_then(|domain| env.settings.user_of(&uri, domain));
+        user.is_some_and(|(user, domain)| {
+            let domain = env.settings.domain_name(domain);
+            let name = [&user[..], b"@", domain.as_bytes()].concat();
+            Identity::new(&env.keys.token, &name) == *identity
+        })
     }
 }
 

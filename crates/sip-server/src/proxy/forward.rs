@@ -47,6 +47,8 @@ pub(crate) enum SenderFields {
     Kept,
     /// The fields are removed.
     Removed,
+    /// The fields are removed, but for Referred-By: it names the sender.
+    OnlyReferrer,
     /// This URI replaces the fields that name the sender.
     Replaced(Vec<u8>),
 }
@@ -54,6 +56,13 @@ pub(crate) enum SenderFields {
 /// The header fields that name the sender.
 const SENDER_NAMES: [HeaderName; 3] =
     [HeaderName::PAssertedIdentity, HeaderName::PPreferredIdentity, HeaderName::RemotePartyId];
+
+impl SenderFields {
+    /// True if the fields that describe the way of the call are removed.
+    pub(crate) const fn are_removed(&self) -> bool {
+        matches!(self, Self::Removed | Self::OnlyReferrer)
+    }
+}
 
 /// The header fields that a proxy may change in a request.
 const REWRITTEN: [HeaderName; 19] = [
@@ -116,7 +125,7 @@ impl Changes<'_> {
             out,
         );
         if let Some(retargeted) = self.retargeted {
-            let is_kept = *self.sender_fields != SenderFields::Removed;
+            let is_kept = !self.sender_fields.are_removed();
             retargeted.write_history(request, is_kept, out);
         }
         write_end(request, self.body, out);
@@ -156,8 +165,7 @@ impl Changes<'_> {
             // A user agent server would append `;tag=` after the trailing semicolon.
             HeaderName::To => field.value.ends_with(b";"),
             HeaderName::Reason => {
-                *self.sender_fields == SenderFields::Removed
-                    && request.method() == Some(Method::Cancel)
+                self.sender_fields.are_removed() && request.method() == Some(Method::Cancel)
             }
             HeaderName::Route => self.routes.is_some(),
             HeaderName::MaxBreadth => self.max_breadth.is_some(),
@@ -167,6 +175,7 @@ impl Changes<'_> {
             name => match self.sender_fields {
                 SenderFields::Kept => false,
                 SenderFields::Removed => true,
+                SenderFields::OnlyReferrer => name != HeaderName::ReferredBy,
                 SenderFields::Replaced(_) => SENDER_NAMES.contains(&name),
             },
         }

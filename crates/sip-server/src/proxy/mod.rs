@@ -226,12 +226,9 @@ pub(crate) fn on_registered<R: RawMutex>(
 ) -> Option<Ticket> {
     let Waiting::Phone(sleeper) = &ticket.0 else { return None };
     let Sleeper { handle, index, ref phone } = **sleeper;
-    let target = registered::woken(shared, phone, env);
-    if target.is_none() {
-        return Some(ticket);
-    }
+    let Some(target) = registered::woken(shared, phone, env) else { return Some(ticket) };
     tables.transactions.with_handle(handle, env, |context, env| {
-        target.map(|target| context.on_woken(index, target, env));
+        context.on_woken(index, target, env);
     });
     None
 }

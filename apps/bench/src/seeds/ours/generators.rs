@@ -3,8 +3,11 @@
 use crate::seeds::generators::{Generator, Point};
 use crate::series::{Series, Value};
 
+/// Returns a figure of a point.
+type Figure = fn(&Point) -> f64;
+
 /// The derivations by name.
-const FIGURES: [(&str, fn(&Point) -> f64); 2] = [
+const FIGURES: [(&str, Figure); 2] = [
     ("scenario-rate", |point| point.succeeded as f64 / point.seconds),
     ("scenario-cost", |point| point.cpu_us),
 ];

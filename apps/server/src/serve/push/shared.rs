@@ -52,7 +52,7 @@ impl SharedPush {
     pub(in crate::serve) fn exchange(&self, now: Instant, local: &mut Local) {
         for wake in std::mem::take(&mut local.wakes) {
             let user = wake.user.clone();
-            match self.admit(*wake) {
+            match self.admit(wake) {
                 // The phone may have registered meanwhile.
                 Ok(()) => local.registered.push(user),
                 Err(ticket) => local.worker.not_woken(now, ticket, &mut local.out),

@@ -10,7 +10,6 @@ mod stages;
 mod waking;
 
 use super::fork::{Fork, ForkState, reason_line, reason_lines};
-use super::forward::SenderFields;
 use super::plan::Plan;
 use super::search::{Aim, Search};
 use super::services::Stages;
@@ -146,10 +145,8 @@ impl Context {
             return;
         }
         self.is_cancelled = true;
-        let is_known = self
-            .search
-            .as_ref()
-            .is_some_and(|search| search.plan.sender_fields != SenderFields::Removed);
+        let is_known =
+            self.search.as_ref().is_some_and(|search| !search.plan.sender_fields.are_removed());
         let reason = if is_known { reason_lines(cancel) } else { Vec::new() };
         if let Some(search) = &mut self.search {
             search.failing.cancelled(cancel);
