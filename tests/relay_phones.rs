@@ -105,7 +105,8 @@ fn audio_of_phones_with_encrypted_signalling_is_encrypted() {
     is_encrypted("required", (Linphone, Required, Tls), (Barebell, Optional, Tls), true);
 }
 
-/// Alice holds the call for longer than a call without packets lasts. Phones that hold play nothing.
+/// Alice holds the call for longer than a call without packets lasts. Phones that hold play
+/// nothing.
 #[test]
 fn a_call_on_hold_outlives_the_time_without_packets() {
     for kinds in [[Baresip, Twinkle], [Twinkle, Baresip], [Linphone, Baresip]] {

@@ -26,7 +26,7 @@ pub(crate) fn caller(target: SocketAddr, rate: f64, count: u64, folder: &Path) -
     command
 }
 
-/// Waits for the end of SIPp, whose calls may have failed.
+/// Waits for the end of SIPp. Its calls may have failed.
 ///
 /// # Errors
 /// It ended for another reason.

@@ -190,8 +190,8 @@ fn name(user: Uid) -> String {
     User::from_uid(user).ok().flatten().map_or_else(|| user.to_string(), |user| user.name)
 }
 
-/// The default directory: `/var/lib/barebell` for root and for the user of the package, whose home
-/// it is, otherwise `barebell` in the XDG data directory.
+/// The default directory: `/var/lib/barebell` for root, and for a user with this home as that of
+/// the package, otherwise `barebell` in the XDG data directory.
 ///
 /// # Errors
 /// [`Failure`] if the environment contains no home directory.

@@ -11,7 +11,8 @@ pub(crate) struct PushSettings {
     pub(crate) timeout: Duration,
     /// The time for which a call or message waits for the REGISTER of a phone.
     pub(crate) wait: Duration,
-    /// The maximum number of calls and messages that wait, and of requests of the hook in its queue.
+    /// The maximum number of calls and messages that wait, and of requests of the hook in its
+    /// queue.
     pub(crate) max_waiting: usize,
     /// The maximum number of notifications for the phones of one user in a minute.
     pub(crate) user_rate: u32,

@@ -181,7 +181,8 @@ pub struct Call<'a> {
     /// The source of a stranger, if `user` forwards its call. The call counts for it, and for all
     /// strangers, in place of `user`.
     pub stranger: Option<&'a str>,
-    /// True for a call to an emergency number, which no limit refuses. It counts for the trunk alone.
+    /// True for a call to an emergency number, which no limit refuses. It counts for the trunk
+    /// alone.
     pub is_emergency: bool,
 }
 

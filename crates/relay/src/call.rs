@@ -138,8 +138,8 @@ pub(crate) struct Branch<R: RawMutex, P> {
     pub(crate) created: Duration,
     /// The time of the last description.
     pub(crate) described: Duration,
-    /// The time of the last sign of an end in the signalling: a description, a provisional response,
-    /// or an [answered request](crate::Calls::note_answer).
+    /// The time of the last sign of an end in the signalling: a description, a provisional
+    /// response, or an [answered request](crate::Calls::note_answer).
     pub(crate) signalled: Duration,
     pub(crate) ringing: Option<Duration>,
     pub(crate) answered: Option<Duration>,

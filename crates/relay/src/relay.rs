@@ -286,8 +286,8 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
         }
     }
 
-    /// True if the call rings for too long, is silent though an end announces to send, or is on hold
-    /// for too long without a sign of its ends.
+    /// True if the call rings for too long, is silent though an end announces to send, or is on
+    /// hold for too long without a sign of its ends.
     fn is_over(&self, branch: &Branch<R, H::Ports>, now: Duration) -> bool {
         let Some(answered) = branch.answered else {
             return now.saturating_sub(branch.signalled) > self.limits.ringing;

@@ -214,8 +214,8 @@ impl<R: RawMutex> Stream<R> {
     }
 
     /// The address in the description of the end of `side`, if packets may be sent there. Messages
-    /// of its handshake from there are more likely its own than those from other ports. `None` for a
-    /// browser: its checks prove the address.
+    /// of its handshake from there are more likely its own than those from other ports. `None` for
+    /// a browser: its checks prove the address.
     pub fn named_source(&self, side: Side) -> Option<SocketAddr> {
         let leg = &self.legs.lock()[side.index()];
         let announced = leg.announced.as_ref().filter(|_| leg.ice().is_none());

@@ -51,8 +51,8 @@ impl Agent {
         self.core.config.accounts = accounts;
     }
 
-    /// Sets the account with which challenges to requests of `call` are answered, such as the BYE of
-    /// an incoming call.
+    /// Sets the account with which challenges to requests of `call` are answered, such as the BYE
+    /// of an incoming call.
     ///
     /// # Errors
     /// [`CallError::Unknown`] if there is no such call.

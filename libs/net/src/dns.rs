@@ -48,7 +48,7 @@ impl Dns {
         dns
     }
 
-    /// Returns the resolver with the present name servers. `None` if there are none.
+    /// Returns the resolver with the present name servers. `None` without a name server.
     fn resolver(&self) -> Option<TokioResolver> {
         let text = fs::read(&self.file);
         let mut configured = self.configured.lock().unwrap_or_else(PoisonError::into_inner);

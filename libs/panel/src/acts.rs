@@ -21,7 +21,8 @@ const FORWARDS: [(&str, &str); 4] = [
 ];
 
 impl Panel {
-    /// Carries out the form `rest` of the session `id`, and leads to the page that shows the result.
+    /// Carries out the form `rest` of the session `id`, and leads to the page that shows the
+    /// result.
     pub(crate) fn act(
         &mut self,
         request: &Request,

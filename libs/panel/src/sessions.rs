@@ -37,7 +37,8 @@ impl Sessions {
         Self { idle, open: HashMap::new() }
     }
 
-    /// Opens a session with the identifier `id`, and the value `csrf` in its forms. Both are random.
+    /// Opens a session with the identifier `id`, and the value `csrf` in its forms. Both are
+    /// random.
     pub(crate) fn open(
         &mut self,
         id: String,

@@ -40,8 +40,9 @@ pub(crate) struct ScenarioArgs {
     /// The URI that is called: its user is `[service]`, and its host the target without --target
     #[arg(long, value_name = "URI", value_parser = values::uri)]
     pub(crate) to: Option<String>,
-    /// The local address, ADDRESS:PORT after udp:, tcp:, tls:, ws: or wss: [default: an address for the route to the
-    /// target, 127.0.0.1 without one, and a free port; to wait for calls port 5060]
+    /// The local address, ADDRESS:PORT after udp:, tcp:, tls:, ws: or wss: [default: an address for
+    /// the route to the target, 127.0.0.1 without one, and a free port; to wait for calls port
+    /// 5060]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<Target>,
     /// Calls per second, independent of their ends

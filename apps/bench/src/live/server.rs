@@ -138,7 +138,7 @@ fn respond(request: &Request<Incoming>, board: &Board) -> Response<Full<Bytes>> 
 }
 
 /// Returns true if the value of a Host header field is an address or `localhost`. Another name is
-/// that of a foreign page whose DNS points here.
+/// that of a foreign page with a DNS record of this address.
 fn is_address(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

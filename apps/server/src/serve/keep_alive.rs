@@ -1,5 +1,5 @@
-//! Keep-alives to the phones that are reached on the flow of their REGISTER: a thread sends them, in
-//! parts of the registrations that follow one another over the interval.
+//! Keep-alives to the phones that are reached on the flow of their REGISTER: a thread sends them,
+//! in parts of the registrations that follow one another over the interval.
 //!
 //! A phone on TCP or TLS gets OPTIONS if nothing has come on its connection for an interval. If
 //! nothing comes until the next keep-alive either, the connection is closed, and the bindings on it

@@ -78,7 +78,8 @@ impl Binding {
         Phone { instance: instance.map(|instance| key.hash_one(instance)), call_id: self.call_id }
     }
 
-    /// The connection that the binding depends on, if any. A phone that may sleep keeps its binding.
+    /// The connection that the binding depends on, if any. A phone that may sleep keeps its
+    /// binding.
     pub(crate) fn connection(&self) -> Option<Connection> {
         self.flow.connection.filter(|_| self.flow_bound && self.awake_until().is_none())
     }

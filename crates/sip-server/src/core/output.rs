@@ -56,8 +56,8 @@ pub enum Event {
     /// A request waits for a phone that sleeps.
     #[cfg(feature = "office")]
     Wake(Box<Wake>),
-    /// A phone of this user (`name@domain`) has registered, which may sleep, or any phone if the owner
-    /// keeps messages. The tickets that wait for phones of the user are to be passed to
+    /// A phone of this user (`name@domain`) has registered, which may sleep, or any phone if the
+    /// owner keeps messages. The tickets that wait for phones of the user are to be passed to
     /// [`Worker::woken`](crate::Worker::woken).
     #[cfg(feature = "office")]
     Registered(Box<[u8]>),

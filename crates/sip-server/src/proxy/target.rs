@@ -107,8 +107,8 @@ fn attempt_bytes(attempt: &TrunkAttempt) -> usize {
 }
 
 impl Target {
-    /// Returns the target `uri` at `next_hop`, for a request of a party in the scope `origin`. It is
-    /// neither a binding nor the B2BUA, and has no Path.
+    /// Returns the target `uri` at `next_hop`, for a request of a party in the scope `origin`. It
+    /// is neither a binding nor the B2BUA, and has no Path.
     pub(super) fn new(uri: &[u8], next_hop: NextHop, origin: Scope) -> Self {
         Self {
             uri: SmallVec::from_slice(uri),

@@ -131,8 +131,8 @@ fn place_of(database: &Connection, id: i64) -> rusqlite::Result<Option<Place>> {
         .optional()
 }
 
-/// The next `most` records that fit `filter`, behind `last`, by the time of their end. The time of a
-/// query grows with the rows that fit, not with those stored.
+/// The next `most` records that fit `filter`, behind `last`, by the time of their end. The time of
+/// a query grows with the rows that fit, not with those stored.
 fn page(
     database: &Connection,
     filter: &CallFilter,

@@ -15,8 +15,8 @@ use server::PanelServer;
 use std::sync::Arc;
 use store::Storage;
 
-/// Starts the panel, if the settings have one. `url` is the address of the HTTP listener. Without an
-/// account the log gets the link that makes the first administrator.
+/// Starts the panel, if the settings have one. `url` is the address of the HTTP listener. Without
+/// an account the log gets the link that makes the first administrator.
 ///
 /// # Errors
 /// [`Failure`] if the storage fails, or the system gives no thread or no random bytes.

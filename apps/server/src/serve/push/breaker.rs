@@ -28,8 +28,8 @@ impl Breaker {
         }
     }
 
-    /// Takes note of the result of a request at `now`. Returns the new state if it has changed: true
-    /// for open.
+    /// Takes note of the result of a request at `now`. Returns the new state if it has changed:
+    /// true for open.
     pub(super) fn note(&mut self, is_success: bool, now: Instant) -> Option<bool> {
         let was_open = self.open_until.is_some();
         if is_success {

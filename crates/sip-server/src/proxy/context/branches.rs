@@ -87,8 +87,8 @@ impl Context {
         index
     }
 
-    /// Sends the request to the target of the new branch `index`, or looks it up. The branch is over
-    /// at once if the request cannot be sent.
+    /// Sends the request to the target of the new branch `index`, or looks it up. The branch is
+    /// over at once if the request cannot be sent.
     pub(super) fn begin(
         &mut self,
         search: &mut Search,
