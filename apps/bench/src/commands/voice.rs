@@ -63,6 +63,13 @@ pub(super) fn plan(wanted: &Wanted, callees: Callees, users: &Users) -> Result<P
             "{codecs}: different codecs need a server that transcodes (--target or --sut)"
         )));
     }
+    if !matches!(wanted.transport, Transport::Udp | Transport::Tcp | Transport::Tls) {
+        return Err(CommandError::Usage(format!(
+            "the signalling of calls with media is by udp, tcp or tls, not {}: a server takes \
+             callees over WebSocket for browsers",
+            wanted.transport.uri_name()
+        )));
+    }
     let local = match (wanted.from, &callees) {
         (Some(local), _) => local,
         (None, Callees::Direct) => Ipv4Addr::LOCALHOST.into(),

@@ -232,7 +232,7 @@ fn callers_register_before_their_calls_by_each_transport() {
 #[test]
 fn callers_as_in_browsers_talk_through_the_media_relay() {
     let folder = tempfile::tempdir().expect("a folder");
-    for transport in ["udp", "wss"] {
+    for transport in ["udp", "tls"] {
         let line = format!(
             "media --sut barebell-relay --over {transport} --srtp web-to-off --users 40 --calls 4 \
              {SHORT}"
