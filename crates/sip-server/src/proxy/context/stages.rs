@@ -184,13 +184,11 @@ impl Context {
     /// Tells the owner the user of branch `index`, which has answered, if call services have led
     /// the call there.
     pub(super) fn tell_answerer(&mut self, index: u8, env: &mut Env<'_>) {
-        self.with_search(|context, search, request| {
-            let aim = search.aims.get(usize::from(index));
-            let way = aim.and_then(|aim| aim.target.retargeted.as_ref());
-            if let Some(user) = way.and_then(|way| way.user()) {
-                context.tell_led(request, [user.into()].into(), env);
-            }
-        });
+        // The request is parsed for a call that was led only.
+        let aims = self.search.as_ref().map_or(&[][..], |search| &search.aims);
+        let way = aims.get(usize::from(index)).and_then(|aim| aim.target.retargeted.as_ref());
+        let Some(user) = way.and_then(|way| way.user()).map(Box::<str>::from) else { return };
+        self.with_search(|context, _, request| context.tell_led(request, [user].into(), env));
     }
 
     /// Leads the ringing call away from its phones, to the owner's media server, where it meets the
