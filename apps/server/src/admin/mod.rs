@@ -162,16 +162,16 @@ pub(crate) enum Request {
         /// The change.
         change: ServiceChange,
     },
-    /// One row, an [`AddedToken`].
+    /// One row, an [`AddedToken`](token::AddedToken).
     AddToken {
         /// The name.
         name: String,
         /// The role: `reader`, `operator` or `administrator`.
         role: String,
     },
-    /// A row for each token of the HTTP API, a [`Token`].
+    /// A row for each token of the HTTP API, a [`Token`](token::Token).
     Tokens,
-    /// One row, a [`Token`]: the one that was removed.
+    /// One row, a [`Token`](token::Token): the one that was removed.
     RemoveToken {
         /// The name.
         name: String,
