@@ -27,7 +27,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// The value of a header field; empty if there is none.
+    /// The value of a header field; empty without the field.
     pub(crate) fn field(&self, name: &str) -> &str {
         let fields = self.head.lines().filter_map(|line| line.split_once(": "));
         fields

@@ -34,7 +34,7 @@ pub(crate) fn wait(mut child: Child) -> io::Result<()> {
     check(child.wait()?)
 }
 
-/// Returns an error unless SIPp has made its calls, of which some may have failed.
+/// Returns an error unless SIPp has made its calls. Some of them may have failed.
 ///
 /// # Errors
 /// It ended for another reason.
