@@ -130,6 +130,7 @@ impl Exchange {
                     return Err("the other end has a zrtp-hash, but sends no ZRTP".to_owned());
                 }
                 Event::Failed(failure) => return Err(failure.to_string()),
+                _ => {}
             }
         }
         Ok(has_keys)

@@ -1,4 +1,4 @@
-//! `barebell`: a secure SIP registrar, redirect server and proxy.
+//! `barebell`: a secure SIP telephone server.
 
 mod access;
 mod accounts;

@@ -23,7 +23,7 @@ pub struct Setup {
     pub early: bool,
     /// True if silence is suppressed when the other end can generate comfort noise.
     pub suppresses_silence: bool,
-    /// The clock that measures the duration of SRTP, if it is measured.
+    /// The clock for the durations of SRTP operations, if they are measured.
     pub stopwatch: Option<Clock>,
 }
 

@@ -27,7 +27,8 @@ const SILENT: usize = 6;
 pub(crate) struct Concealment {
     /// The sample rate divided by 8000.
     scale: usize,
-    /// The output of three longest periods, followed by the delayed samples of one overlap.
+    /// The last samples of the output, as many as three of the longest pitch periods, then those
+    /// that are delayed for an overlap.
     history: Vec<i16>,
     /// The number of consecutive lost frames.
     lost: usize,

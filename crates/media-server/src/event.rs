@@ -11,6 +11,7 @@ pub type MessageId = u64;
 
 /// A request to the owner of a [`MediaServer`](crate::MediaServer).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// A call needs a port of RTP, and the next one for RTCP. The owner answers with
     /// [`MediaServer::open`](crate::MediaServer::open).

@@ -62,7 +62,7 @@ impl Room {
         }
     }
 
-    /// The sum.
+    /// The mixed sound of all members in the present frame.
     pub(crate) const fn mix(&self) -> &Mix {
         &self.mix
     }

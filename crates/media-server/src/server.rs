@@ -401,7 +401,7 @@ impl MediaServer {
         }
     }
 
-    /// Passes the requests of the program of `call` to the owner.
+    /// Queues the requests of the service that handles `call` as events for the owner.
     fn ask(&mut self, call: CallId, asks: Asks) {
         for (mailbox, ask) in asks {
             if matches!(ask, crate::event::Ask::Keep(_)) {

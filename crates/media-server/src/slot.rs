@@ -13,7 +13,7 @@ use media::Resampler;
 use sip::Instant;
 use sip_ua::CallId;
 
-/// The numbers of slots with a prefix. A name with the digit 0 stands for the first free one.
+/// The digits after a prefix that name a slot. The digit 0 selects the first free slot.
 const DIGITS: core::ops::RangeInclusive<char> = '1'..='9';
 
 /// A slot.

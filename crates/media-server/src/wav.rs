@@ -11,6 +11,7 @@ const PCM: u16 = 1;
 
 /// The reason why bytes are not a WAV file that can be played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WavError {
     /// They do not begin as a WAV file, or end early.
     NoWav,

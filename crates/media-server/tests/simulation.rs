@@ -222,6 +222,7 @@ impl World {
                 };
                 self.server.reply(call, reply);
             }
+            _ => {}
         }
     }
 

@@ -22,6 +22,7 @@ pub mod reason {
 
 /// A response.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Response<'r> {
     /// The response to `ping`.
     Pong,

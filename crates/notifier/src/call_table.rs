@@ -137,9 +137,9 @@ impl Call {
 pub struct CallTable {
     limits: TableLimits,
     calls: HashMap<u128, Call>,
-    /// The transactions of the calls of each user, the oldest first.
+    /// The keys of the calls of each user, the oldest first.
     users: HashMap<Box<str>, Vec<u128>>,
-    /// The transactions of the calls with each Call-ID.
+    /// The keys of the calls with each Call-ID.
     call_ids: HashMap<Vec<u8>, Vec<u128>>,
     deadlines: BTreeSet<(Instant, u128)>,
     changed: BTreeSet<Box<str>>,

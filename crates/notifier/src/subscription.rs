@@ -28,6 +28,7 @@ impl Package {
 
 /// The reason of the end of a subscription (RFC 6665 section 4.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reason {
     /// It has expired, or the subscriber has ended it.
     Timeout,

@@ -125,8 +125,8 @@ impl Agent {
         self.with(now, call, |call, core| call.ask_once(core, envelope, now))
     }
 
-    /// Accepts a change of the session with the body `envelope` around `session`. Otherwise like
-    /// [`Agent::accept`].
+    /// Accepts a change of the session, with `session` inside the multipart body `envelope`.
+    /// Otherwise like [`Agent::accept`].
     ///
     /// # Errors
     /// [`CallError`] if there is no such request.

@@ -21,6 +21,7 @@ pub struct InfoDigit {
 
 /// The reason why an INFO is no digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NoDigit {
     /// The media type of the body is another one.
     Type,

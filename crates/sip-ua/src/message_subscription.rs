@@ -50,8 +50,8 @@ impl MessageSubscription {
         }
     }
 
-    /// Subscribes after a registration on `flow` with the service route `routes`, unless that is
-    /// done.
+    /// Subscribes after a registration on `flow` with the service route `routes`, unless it
+    /// is subscribed.
     pub(crate) fn start(
         &mut self,
         core: &mut Core,

@@ -41,6 +41,7 @@ fn main() {
                     registry.located(now, ticket, &[location(1), location(2)]);
                 }
                 Event::Changed(notice) => println!("{notice}"),
+                _ => {}
             }
         }
         while let Some(sent) = registry.poll_transmit() {

@@ -10,6 +10,7 @@ pub struct Ticket(pub(crate) u64);
 
 /// An event, or a query of the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// Query for the servers of a trunk. The owner answers with
     /// [`Registry::located`](crate::Registry::located).

@@ -10,6 +10,7 @@ use srtp::{MasterKey, Suite};
 
 /// An event for the owner.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Event {
     /// The keys are there, and the peer has proved that it has them.
     Keyed(Box<Keyed>),

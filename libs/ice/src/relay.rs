@@ -125,6 +125,7 @@ impl Relay {
                 Event::Send(bytes) => out.extend(self.output(bytes)),
                 Event::Allocated(address) => return Some(Change::Allocated(address)),
                 Event::Failed(error, address) => return Some(Change::Failed(error, address)),
+                _ => {}
             }
         }
         None

@@ -78,6 +78,7 @@ impl Turn {
                     assert!(error.to_string().len() < 400, "{error}");
                     self.has_failed = true;
                 }
+                _ => {}
             }
         }
         assert!(!self.has_failed || self.client.next_timer().is_none());

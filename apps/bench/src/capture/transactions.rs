@@ -104,7 +104,8 @@ impl Transactions {
         self.numbers.contains_key(&self.key(seen, Method::Invite))
     }
 
-    /// Counts a message. Returns `None` beyond the limit of transactions.
+    /// Counts a message, and returns its place in its transaction; `None` beyond the limit of
+    /// transactions.
     pub(super) fn take(&mut self, seen: &Captured<'_>) -> Option<Place> {
         let key = self.key(seen, seen.method);
         let number = match self.numbers.get(&key) {

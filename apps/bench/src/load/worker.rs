@@ -107,7 +107,7 @@ pub(crate) struct Found {
     pub(crate) sockets: usize,
     /// The time of the last message from the start; `None` if no message came.
     pub(crate) heard: Option<Duration>,
-    /// Operations that were started after that.
+    /// Operations that were started after the last received message.
     pub(crate) unheard: u64,
     /// The time from the start at which the load was ended early.
     pub(crate) stopped: Option<Duration>,

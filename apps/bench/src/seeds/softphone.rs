@@ -68,7 +68,8 @@ impl Kind {
         }
     }
 
-    /// The output of a callee, or of all but Twinkle, after the answer to a call.
+    /// The text that the softphone prints once a call is established. Twinkle prints it as the
+    /// callee only.
     pub(crate) const fn established(self) -> &'static str {
         match self {
             Self::Barebell => "in a call with ",

@@ -15,10 +15,11 @@ const FRAME: std::time::Duration = std::time::Duration::from_millis(20);
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub(crate) counts: Counts,
-    /// The INVITE to the 200, the same from the scheduled time, and the INVITE to the first 180 or
-    /// 200.
+    /// The time from the INVITE to the 200.
     pub(crate) response: Histogram,
+    /// The time from the scheduled time of the INVITE to the 200.
     pub(crate) from_schedule: Histogram,
+    /// The time from the INVITE to the first 180 or 200.
     pub(crate) request: Histogram,
     /// The first REGISTER of a caller to the 200.
     pub(crate) registration: Histogram,

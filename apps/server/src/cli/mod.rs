@@ -25,7 +25,7 @@ pub(crate) use users::{
     UserFlags,
 };
 
-/// A secure SIP registrar, redirect server and proxy.
+/// A secure SIP telephone server: registrar, proxy, media relay, B2BUA and media server.
 #[derive(Debug, Parser)]
 #[command(name = "barebell", version, about, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {

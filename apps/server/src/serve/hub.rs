@@ -377,10 +377,10 @@ impl Hub {
                 Event::CallEnded(record) if is_recorded_otherwise(&record, declined) => {}
                 Event::CallEnded(record) if may_call_again(&record) => refused.push(*record),
                 Event::CallEnded(record) => self.keep(record),
-                // The notifier has it.
-                Event::Call(_) => {}
                 Event::Wake(wake) => wakes.push(*wake),
                 Event::Registered(user) => registered.push(user),
+                // Calls are for the notifier, which has them.
+                _ => {}
             }
         }
         out.clear();

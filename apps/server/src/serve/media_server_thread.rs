@@ -286,6 +286,7 @@ impl Turns {
                     self.index.release(&mailbox);
                 }
             }
+            _ => {}
         }
     }
 

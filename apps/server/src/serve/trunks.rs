@@ -162,6 +162,7 @@ impl SharedTrunks {
                         log::warn("trunk", || notice.to_string());
                     }
                     Event::Changed(notice) => log::info("trunk", || notice.to_string()),
+                    _ => {}
                 }
             }
             sent.extend(std::iter::from_fn(|| registry.poll_transmit()));

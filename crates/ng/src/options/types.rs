@@ -237,10 +237,10 @@ pub enum RtcpAttribute {
 /// The type of service of the packets that the relay sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tos {
-    /// That of the configuration.
+    /// The value of the configuration.
     #[default]
     Configured,
-    /// That of the call so far.
+    /// The value in force for the call.
     Unchanged,
     /// A value for the call.
     Value(u8),

@@ -38,7 +38,7 @@ pub(crate) struct Env<'e> {
     pub(crate) relay: Option<&'e dyn Calls>,
     /// The calls of the owner's B2BUA, if there is one.
     pub(crate) joined_calls: Option<&'e dyn JoinedCalls>,
-    /// The numbers of the owner, if there are any.
+    /// The owner's numbering plan, if there is one.
     pub(crate) numbers: Option<&'e dyn Numbers>,
     /// The trunks of the owner, if there are any.
     pub(crate) trunks: Option<&'e dyn Trunks>,

@@ -35,7 +35,8 @@ impl MediaService {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MediaServices {
     /// The user parts of services, in each domain. They have precedence over users of the same
-    /// name. The name of a service [with a rest](MediaService::has_rest) is a prefix.
+    /// name. A service [with a rest](MediaService::has_rest), such as a room
+    /// or a slot, is called by its name followed by the rest.
     pub names: Vec<(String, MediaService)>,
     /// The names of users with a mailbox. A name that ends in `*` is a prefix.
     pub mailboxes: Vec<String>,

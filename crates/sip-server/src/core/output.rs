@@ -36,6 +36,7 @@ pub struct Transmit {
 
 /// Work for the owner other than sending messages.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Event {
     /// Locate `destination` (RFC 3263, [`sip::locate::Locator`]) and call
     /// [`Worker::located`](crate::Worker::located) with the same ticket.

@@ -216,7 +216,8 @@ impl Allowance {
         Self { is_wary: false, random: seed }
     }
 
-    /// Returns true if this packet may be checked.
+    /// Returns true if the budget for checks allows this one: each packet, or one in 16 after a
+    /// forged packet.
     pub(crate) fn is_granted(&mut self) -> bool {
         // SplitMix64. Its output is never exposed.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -61,6 +61,7 @@ pub enum Transport {
 
 /// An output of [`Client::poll`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// Send these octets to the server.
     Send(Vec<u8>),

@@ -173,6 +173,7 @@ impl World {
                         assert!(!notice.text.contains(char::is_control), "{notice}");
                         self.notices.push(notice);
                     }
+                    _ => {}
                 }
             } else if let Some(transmit) = self.registry.poll_transmit() {
                 let Some(sip::Endpoint::Trunk(number)) = transmit.flow.endpoint() else {

@@ -286,6 +286,7 @@ impl<'b> Machine<'b> {
                     let line = notice.to_string();
                     assert!(line.len() < 400 && !line.contains(char::is_control), "{line:?}");
                 }
+                _ => {}
             }
         }
         assert!(self.server.transactions() <= MAX_TRANSACTIONS);

@@ -96,7 +96,7 @@ fn media_of(group: &Group<'_>) -> Option<String> {
     group.runs[0].media.as_deref().map(Media::kind)
 }
 
-/// Returns true if all operations of all runs for the figures succeeded.
+/// Returns true if all operations succeeded in each run that the figures are computed from.
 pub(super) fn is_whole(group: &Group<'_>) -> bool {
     group.used().into_iter().all(curve::is_whole)
 }

@@ -179,7 +179,7 @@ fn burst_row(report: &Report<'_>, group: &Group<'_>) -> Vec<String> {
     cells
 }
 
-/// Returns the sum of a count over the runs for the figures.
+/// Returns the sum of a count over the runs that the figures are computed from.
 fn total(group: &Group<'_>, count: impl Fn(&Run) -> u64) -> u64 {
     group.used().into_iter().map(count).fold(0, u64::saturating_add)
 }

@@ -127,7 +127,7 @@ impl List {
         self.search = Some(Search { place, part: 0, wanted, rows, before: 0, total: 0, changes });
     }
 
-    /// Searches for the same page again.
+    /// Searches again from the first row of the present page.
     pub(super) fn look_again(&mut self, wanted: usize, changes: u64) {
         let first = self.rows.first().filter(|_| self.before > 0);
         let place = first.map_or(Place::First, |row| Place::From(row.key.clone()));

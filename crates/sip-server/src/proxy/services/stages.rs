@@ -118,7 +118,7 @@ impl Stages {
         announces
     }
 
-    /// Takes the users with ringing phones since the present stage began.
+    /// Returns and clears the users whose phones have rung in the present stage.
     pub(crate) fn take_ringing(&mut self) -> Vec<Box<str>> {
         core::mem::take(&mut self.ringing)
     }
