@@ -476,10 +476,12 @@ mod tests {
         let (none, refused) = (io::ErrorKind::NetworkUnreachable, io::ErrorKind::ConnectionRefused);
         assert_eq!(failure_of(&none.into()), Failure::NoRoute);
         assert_eq!(failure_of(&refused.into()), Failure::Unreachable);
-        let four = Links::open("127.0.0.1:0".parse().unwrap(), Trust::System);
-        let at = "[::1]:5060".parse().unwrap();
-        let error = four.unwrap().send(&transmit(Transport::Udp, at, b"a")).unwrap_err();
-        assert_eq!(failure_of(&error), Failure::NoRoute);
+        let mut loopback = Links::open("127.0.0.1:0".parse().unwrap(), Trust::System).unwrap();
+        for elsewhere in ["[::1]:5060", "192.0.2.1:5060"] {
+            let at = elsewhere.parse().unwrap();
+            let error = loopback.send(&transmit(Transport::Udp, at, b"a")).unwrap_err();
+            assert_eq!(failure_of(&error), Failure::NoRoute, "{elsewhere}");
+        }
     }
 
     fn links() -> Links {

@@ -86,7 +86,9 @@ pub(crate) fn failure_of(error: &io::Error) -> Failure {
         io::ErrorKind::HostUnreachable
         | io::ErrorKind::NetworkUnreachable
         | io::ErrorKind::NetworkDown
-        | io::ErrorKind::AddrNotAvailable => Failure::NoRoute,
+        | io::ErrorKind::AddrNotAvailable
+        // Linux: from a socket of loopback to another address.
+        | io::ErrorKind::InvalidInput => Failure::NoRoute,
         _ => Failure::Unreachable,
     }
 }
