@@ -11,7 +11,7 @@ fn run(program: &str, arguments: &[&str]) {
 #[test]
 fn nothing_is_left_of_random_relayed_calls() {
     // Longer than the time after which the memory of the server is compared.
-    run(env!("CARGO_BIN_EXE_relay-soak"), &["1000", "75"]);
+    run(env!("CARGO_BIN_EXE_relay-soak"), &["1000", "120"]);
 }
 
 #[test]
