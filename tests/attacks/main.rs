@@ -9,6 +9,7 @@ mod browsers;
 mod certificates;
 mod classes;
 mod client;
+mod descriptions;
 mod disk;
 mod forged;
 mod handshake_phones;

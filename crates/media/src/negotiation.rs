@@ -2,7 +2,7 @@
 
 use crate::error::SessionError;
 use crate::keying::{KeyAgreement, Keying};
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use attributes::{NOISE, events_of, noise_of, remote_of};
 use codec::Codec;
@@ -12,7 +12,7 @@ use core::time::Duration;
 use description::{Description, MediaLines};
 use sdp::dtls::{Setup, tls_id};
 use sdp::ice::IceParameters;
-use sdp::{CryptoAttribute, Direction, MediaDescription};
+use sdp::{CryptoAttribute, Direction, MediaDescription, RtpMap};
 use srtp::Suite;
 use srtp::plus::SrtpPlus;
 use zeroize::Zeroizing;
@@ -27,6 +27,11 @@ pub use description::shorten;
 /// The local payload types of telephone events, each with its clock rate, which is that of the
 /// codec (RFC 4733 section 2.1).
 const EVENTS: [(u8, u32); 2] = [(101, 8000), (110, 48_000)];
+
+/// The maximum number of codecs that a refusal names, and the maximum length of each name in
+/// characters.
+const MAX_NAMES: usize = 16;
+const MAX_NAME: usize = 32;
 
 /// The policy for encryption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -484,9 +489,8 @@ impl Negotiator {
         &'s self,
         media: &'s MediaDescription<'_>,
     ) -> impl Iterator<Item = (Codec, u8)> + use<'s> {
-        let codec_of = move |number: u8| {
-            let named = media.rtpmaps().find(|map| map.payload_type == number);
-            let (name, rate) = match named {
+        let codec_of = move |number: u8, map: Option<RtpMap<'_>>| {
+            let (name, rate) = match map {
                 Some(map) => (map.name, map.clock_rate),
                 None => {
                     let format = rtp::payload::static_format(number)?;
@@ -495,22 +499,21 @@ impl Negotiator {
             };
             Codec::from_encoding_name(name, rate).filter(|codec| self.wishes.codecs.contains(codec))
         };
-        let numbers = media.formats().filter_map(|format| format.parse::<u8>().ok());
-        numbers.filter_map(move |number| Some((codec_of(number)?, number)))
+        let types = media.payload_types().into_iter();
+        types.filter_map(move |(number, map)| Some((codec_of(number, map)?, number)))
     }
 
     /// Returns the first known codec of the other end's list, with its payload type.
     fn common_codec(&self, media: &MediaDescription<'_>) -> Result<(Codec, u8), Refusal> {
-        let numbers = || media.formats().filter_map(|format| format.parse::<u8>().ok());
         let found = self.known_codecs(media).next();
         found.ok_or_else(|| {
-            let names: Vec<String> = numbers()
-                .map(|number| {
-                    let named = media.rtpmaps().find(|map| map.payload_type == number);
-                    let fixed = rtp::payload::static_format(number).map(|format| format.name);
-                    named.map(|map| map.name).or(fixed).unwrap_or("an unnamed one").to_string()
-                })
-                .collect();
+            let name = |(number, map): (u8, Option<RtpMap<'_>>)| {
+                let fixed = rtp::payload::static_format(number).map(|format| format.name);
+                let name = map.map(|map| map.name).or(fixed).unwrap_or("an unnamed one");
+                name.chars().take(MAX_NAME).collect::<String>()
+            };
+            let types = media.payload_types().into_iter().take(MAX_NAMES);
+            let names: Vec<String> = types.map(name).collect();
             Refusal::NoCommonCodec { theirs: names.join(", ") }
         })
     }

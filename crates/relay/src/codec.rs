@@ -5,7 +5,7 @@ use alloc::string::ToString;
 use core::fmt;
 use rtp::payload::static_format;
 use rtp::quality::CodecQuality;
-use sdp::MediaDescription;
+use sdp::{MediaDescription, RtpMap};
 
 /// The maximum number of codecs that are kept of one medium.
 const MAX_CODECS: usize = 16;
@@ -35,14 +35,14 @@ const OVERHEAD: u64 = 4_000;
 impl Codec {
     /// Returns the codecs of `medium` in its order, except the payload types in `events`.
     pub(crate) fn read(medium: &MediaDescription<'_>, events: u128) -> Box<[Self]> {
-        let numbers = medium.formats().filter_map(|format| format.parse::<u8>().ok());
-        let numbers = numbers.filter(|number| *number < 128 && events >> number & 1 == 0);
-        let codec = |payload_type| {
-            let (name, clock_rate, channels) = encoding(medium, payload_type)?;
+        let types = medium.payload_types().into_iter();
+        let codec = |(payload_type, map)| {
+            let (name, clock_rate, channels) = encoding(payload_type, map)?;
             let end = name.floor_char_boundary(MAX_NAME);
             Some(Self { payload_type, clock_rate, channels, name: name[..end].into() })
         };
-        numbers.filter_map(codec).take(MAX_CODECS).collect()
+        let types = types.filter(|(number, _)| events >> number & 1 == 0);
+        types.filter_map(codec).take(MAX_CODECS).collect()
     }
 
     /// The name with the clock rate, as in `a=rtpmap`.
@@ -75,9 +75,8 @@ impl Codec {
     }
 }
 
-/// The name, the clock rate and the number of channels of a payload type.
-fn encoding<'m>(medium: &MediaDescription<'m>, payload_type: u8) -> Option<(&'m str, u32, u8)> {
-    let map = medium.rtpmaps().find(|map| map.payload_type == payload_type);
+/// The name, the clock rate and the number of channels of a payload type with this mapping.
+fn encoding(payload_type: u8, map: Option<RtpMap<'_>>) -> Option<(&str, u32, u8)> {
     if let Some(map) = map.filter(|map| map.clock_rate != 0) {
         let channels = map.parameters.and_then(|channels| channels.parse().ok());
         return Some((map.name, map.clock_rate, channels.unwrap_or(1)));
@@ -85,10 +84,11 @@ fn encoding<'m>(medium: &MediaDescription<'m>, payload_type: u8) -> Option<(&'m 
     static_format(payload_type).map(|it| (it.name, it.clock_rate, it.channels))
 }
 
-/// The name of a payload type.
+/// The name of a payload type among these.
 #[cfg(feature = "convert")]
-pub(crate) fn name_of<'m>(medium: &MediaDescription<'m>, payload_type: u8) -> Option<&'m str> {
-    encoding(medium, payload_type).map(|(name, ..)| name)
+pub(crate) fn name_of<'m>(types: &[(u8, Option<RtpMap<'m>>)], payload_type: u8) -> Option<&'m str> {
+    let (_, map) = types.iter().find(|(number, _)| *number == payload_type)?;
+    encoding(payload_type, *map).map(|(name, ..)| name)
 }
 
 impl fmt::Display for Codec {

@@ -24,6 +24,6 @@ mod negotiation_error;
 mod session;
 
 pub use crypto::CryptoAttribute;
-pub use media::{Direction, MediaDescription};
+pub use media::{Direction, MediaDescription, RtpMap};
 pub use session::{SessionDescription, SessionError};
 pub use {srtp, zeroize};

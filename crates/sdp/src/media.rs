@@ -97,6 +97,26 @@ impl<'a> MediaDescription<'a> {
         self.attributes("rtpmap").filter_map(RtpMap::parse)
     }
 
+    /// The payload types among the formats, each once, in order of preference, with the first
+    /// mapping of each. There are at most 128, whatever the length of the description.
+    #[must_use]
+    pub fn payload_types(&self) -> Vec<(u8, Option<RtpMap<'a>>)> {
+        let (mut found, mut places) = (Vec::new(), [None; 128]);
+        for number in self.formats.iter().filter_map(|format| format.parse::<u8>().ok()) {
+            if let Some(place @ None) = places.get_mut(usize::from(number)) {
+                *place = Some(found.len() as u8);
+                found.push((number, None));
+            }
+        }
+        for map in self.rtpmaps() {
+            let place = places[usize::from(map.payload_type) % 128].map(usize::from);
+            if let Some((_, known)) = place.and_then(|place| found.get_mut(place)) {
+                known.get_or_insert(map);
+            }
+        }
+        found
+    }
+
     /// The format parameters of a payload type (`a=fmtp`).
     #[must_use]
     pub fn format_parameters(&self, payload_type: u8) -> Option<&'a str> {
@@ -192,6 +212,7 @@ pub(crate) mod tests {
         for media in &session.media {
             media.formats().for_each(drop);
             media.rtpmaps().for_each(drop);
+            assert!(media.payload_types().len() <= 128);
             let _ = (media.format_parameters(96), media.packet_time(), media.direction(session));
             let _ = (media.multiplexes_rtcp(), session.address(media));
             let _ = crate::ice::IceParameters::of(media, session);
@@ -218,6 +239,17 @@ pub(crate) mod tests {
         assert_eq!(media.packet_time(), Some(Duration::from_millis(20)));
         assert!(media.multiplexes_rtcp());
         assert_eq!(media.direction(&session), Direction::SendReceive);
+    }
+
+    #[test]
+    fn a_payload_type_has_its_first_mapping_and_is_there_once() {
+        let text = b"v=0\nm=audio 4000 RTP/AVP 96 0 96 300 200 x 97 0\na=rtpmap:98 none/8000\n\
+            a=rtpmap:97 first/8000\na=rtpmap:97 second/8000\na=rtpmap:96 opus/48000/2\n";
+        let session = SessionDescription::parse(text).unwrap();
+        let types = session.media[0].payload_types();
+        let names: Vec<_> =
+            types.iter().map(|(number, map)| (*number, map.map(|it| it.name))).collect();
+        assert_eq!(names, [(96, Some("opus")), (0, None), (97, Some("first"))]);
     }
 
     #[test]

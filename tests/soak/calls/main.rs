@@ -140,8 +140,10 @@ fn main() {
         ports.start,
         ports.end - 1
     );
+    // The messages that are kept for `barebell trace` would hide the growth of other memory.
     let configuration = format!(
-        "[registrar]\nmin_expires = \"5s\"\n{TRUSTS_NOBODY}[calls]\nmode = \"b2bua\"\n[media]\n{media}"
+        "[registrar]\nmin_expires = \"5s\"\n{TRUSTS_NOBODY}[calls]\nmode = \"b2bua\"\n\
+         [trace]\nmemory = 0\n[media]\n{media}"
     );
     let options =
         Options { arguments: &[], configuration: &configuration, users: &users, domain: "" };

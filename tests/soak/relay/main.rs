@@ -1,7 +1,8 @@
 //! Relayed calls that are set up and torn down at random. At the end the server must have no port,
 //! no descriptor and no memory left of them.
 //!
-//! `relay-soak [CALLS]` prints the resources of the server as it goes, and fails if they grow.
+//! `relay-soak [CALLS [SECONDS]]` prints the resources of the server as it goes, and fails if they
+//! grow. The calls begin evenly over the time, by default as fast as the pairs of users place them.
 
 use peers::call::{End, establish_described};
 use peers::process::wait_until;
@@ -9,20 +10,22 @@ use peers::resources::Resources;
 use peers::server::{DOMAIN, Options, ServerProcess, TRUSTS_NOBODY};
 use std::env;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use test_support::agent::Agent;
+use test_support::ports::free_ports;
 
-/// The ports of the relay.
-const PORTS: Range<u16> = 32_400..32_700;
+/// The number of ports of the relay.
+const PORTS: u16 = 300;
 /// Calls at a time.
 const PAIRS: usize = 12;
 /// The time after which the memory of the server has its size: transactions are kept for 32 s.
-const WARM: Duration = Duration::from_secs(60);
+const WARM: Duration = Duration::from_secs(80);
 /// The growth after that which is no leak, in bytes: caches of the allocator.
 const SLACK: u64 = 2 << 20;
+/// The time after which users register again: half of that of their registrations.
+const REFRESH: Duration = Duration::from_secs(300);
 
 /// The counters of the server that explain a refused call.
 const COUNTERS: [&str; 7] = [
@@ -40,6 +43,9 @@ struct Pair {
     agents: [Agent; 2],
     media: [UdpSocket; 2],
     random: fastrand::Rng,
+    /// The longest pause within a call, in milliseconds.
+    longest_pause: u64,
+    registered: Instant,
 }
 
 fn description(media: &UdpSocket, more: &str) -> String {
@@ -58,7 +64,7 @@ fn place(description: &str) -> SocketAddr {
 }
 
 impl Pair {
-    fn new(server: &ServerProcess, number: usize) -> Self {
+    fn new(server: &ServerProcess, number: usize, longest_pause: u64) -> Self {
         let agent = |side: &str| {
             let name = format!("{side}{number}");
             let mut agent = Agent::new(&name, "secret", DOMAIN, server.address());
@@ -72,10 +78,15 @@ impl Pair {
             socket
         });
         let random = fastrand::Rng::with_seed(number as u64);
-        Self { agents: ["caller", "callee"].map(agent), media, random }
+        let registered = Instant::now();
+        Self { agents: ["caller", "callee"].map(agent), media, random, longest_pause, registered }
     }
 
     fn call(mut self) -> Self {
+        if self.registered.elapsed() > REFRESH {
+            self.agents.iter_mut().for_each(Agent::register);
+            self.registered = Instant::now();
+        }
         match self.random.u8(..10) {
             0 => self.is_rejected(),
             1 => self.is_cancelled(),
@@ -118,7 +129,7 @@ impl Pair {
     }
 
     fn answered(self) -> Self {
-        let Self { agents: [caller, callee], media, mut random } = self;
+        let Self { agents: [caller, callee], media, mut random, longest_pause, registered } = self;
         let uri = callee.address_of_record();
         let bodies = media.each_ref().map(|media| description(media, ""));
         let bodies = bodies.each_ref().map(String::as_str);
@@ -126,18 +137,20 @@ impl Pair {
         let relay = [place(&received[1]), place(&received[0])];
         for _ in 0..random.u8(1..4) {
             talk(&media, relay);
+            thread::sleep(Duration::from_millis(random.u64(..longest_pause)));
             match random.u8(..4) {
                 0 => renew(&mut caller, &mut callee, &media, "a=sendonly\r\n"),
                 1 => renew(&mut caller, &mut callee, &media, "m=video 5000 RTP/AVP 31\r\n"),
                 2 => renew(&mut caller, &mut callee, &media, "m=video 0 RTP/AVP 31\r\n"),
-                _ => thread::sleep(Duration::from_millis(random.u64(..50))),
+                _ => {}
             }
         }
         match random.bool() {
             true => caller.pass(&mut callee, "BYE", ""),
             false => callee.pass(&mut caller, "BYE", ""),
         };
-        Self { agents: [caller.agent, callee.agent], media, random }
+        let agents = [caller.agent, callee.agent];
+        Self { agents, media, random, longest_pause, registered }
     }
 }
 
@@ -163,17 +176,25 @@ fn talk(media: &[UdpSocket; 2], relay: [SocketAddr; 2]) {
 }
 
 fn main() {
-    let calls = env::args().nth(1).map_or(10_000, |text| text.parse().expect("a number of calls"));
+    let number = |text: String| text.parse::<usize>().expect("a number of calls, one of seconds");
+    let mut arguments = env::args().skip(1).map(number);
+    let calls = arguments.next().unwrap_or(10_000);
+    let time = Duration::from_secs(arguments.next().unwrap_or(0) as u64);
+    let time_of = |call: usize| time.mul_f64(call as f64 / calls.max(1) as f64);
+    // Three of them fill the time in which each pair places one call.
+    let longest_pause = 50.max(time_of(PAIRS).as_millis() as u64 / 3);
+    let first = free_ports(PORTS);
+    let ports = first..first + PORTS;
     let names = |number| ["caller", "callee"].map(|side| format!("{side}{number}"));
     let users: Vec<_> =
         (0..PAIRS).flat_map(names).map(|name| (name, "secret".to_owned())).collect();
-    let media = format!("relay = \"all\"\nports = \"{}-{}\"\n", PORTS.start, PORTS.end - 1);
-    // A busy machine is no overload here: the agents neither try again after 503 nor retransmit.
-    let configuration = format!("{TRUSTS_NOBODY}max_wait = 0\n[media]\n{media}");
+    let media = format!("relay = \"all\"\nports = \"{}-{}\"\n", ports.start, ports.end - 1);
+    // The messages that are kept for `barebell trace` would hide the growth of other memory.
+    let configuration = format!("{TRUSTS_NOBODY}[trace]\nmemory = 0\n[media]\n{media}");
     let options =
         Options { arguments: &[], configuration: &configuration, users: &users, domain: "" };
     let server = ServerProcess::start(&options);
-    let before = Resources::of(&server, &PORTS);
+    let before = Resources::of(&server, &ports);
     println!("before the calls: {before:?}");
     let (begun, done, started) = (AtomicUsize::new(0), AtomicUsize::new(0), Instant::now());
     let mut warm = None;
@@ -181,8 +202,13 @@ fn main() {
         let caller = |number| {
             let (server, begun, done) = (&server, &begun, &done);
             scope.spawn(move || {
-                let mut pair = Pair::new(server, number);
-                while begun.fetch_add(1, Ordering::Relaxed) < calls {
+                let mut pair = Pair::new(server, number, longest_pause);
+                loop {
+                    let call = begun.fetch_add(1, Ordering::Relaxed);
+                    if call >= calls {
+                        return;
+                    }
+                    thread::sleep(time_of(call).saturating_sub(started.elapsed()));
                     pair = pair.call();
                     thread::sleep(Duration::from_millis(pair.random.u64(..200)));
                     done.fetch_add(1, Ordering::Relaxed);
@@ -198,7 +224,7 @@ fn main() {
                 continue;
             }
             next = count + calls / 20;
-            let now = Resources::of(&server, &PORTS);
+            let now = Resources::of(&server, &ports);
             println!("{:5.0} s, {count} calls: {now:?}", started.elapsed().as_secs_f64());
             if warm.is_none() && started.elapsed() >= WARM {
                 warm = Some(now);
@@ -211,9 +237,9 @@ fn main() {
     }
     assert!(!has_failed, "a caller has stopped");
     wait_until("no port of the relay is open", || {
-        (Resources::of(&server, &PORTS).ports == 0).then_some(())
+        (Resources::of(&server, &ports).ports == 0).then_some(())
     });
-    let end = Resources::of(&server, &PORTS);
+    let end = Resources::of(&server, &ports);
     println!("after {calls} calls: {end:?}");
     assert_eq!(server.counter("relay-refused"), 0);
     assert!(end.descriptors <= before.descriptors + 1, "{before:?}, then {end:?}");

@@ -4,6 +4,7 @@
 use super::tests::{negotiator, random};
 use super::*;
 use alloc::format;
+use alloc::string::ToString;
 use alloc::vec;
 use sdp::SessionDescription;
 use sdp::negotiation;

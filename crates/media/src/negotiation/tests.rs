@@ -1,5 +1,6 @@
 use super::*;
 use alloc::format;
+use alloc::string::ToString;
 use srtp::plus::Scheme;
 
 pub(super) fn random() -> impl FnMut(&mut [u8]) {
@@ -150,6 +151,22 @@ fn what_does_not_fit_says_why() {
     assert_eq!(here.answer(b"x", &mut random()).unwrap_err(), Refusal::Malformed);
     let refused = format!("{head}m=audio 0 RTP/AVP 0\r\n");
     assert_eq!(here.accept(refused.as_bytes()).unwrap_err(), Refusal::Refused);
+}
+
+#[test]
+fn a_refusal_of_a_large_description_is_short() {
+    let (numbers, name) = ("99 ".repeat(10_000), "x".repeat(30_000));
+    let offer = format!(
+        "v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/AVP {numbers}\r\na=rtpmap:99 {name}/8000\r\n"
+    );
+    let refusal = Refusal::NoCommonCodec { theirs: "x".repeat(MAX_NAME) };
+    let answer = negotiator(Security::Off, 5000).answer(offer.as_bytes(), &mut random());
+    assert_eq!(answer.unwrap_err(), refusal);
+    let numbers: String = (35..96).map(|number| format!("{number} ")).collect();
+    let offer = format!("v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/AVP {numbers}\r\n");
+    let answer = negotiator(Security::Off, 5000).answer(offer.as_bytes(), &mut random());
+    let refusal = Refusal::NoCommonCodec { theirs: ["an unnamed one"; MAX_NAMES].join(", ") };
+    assert_eq!(answer.unwrap_err(), refusal);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::codec::bit;
 use ::codec::Codec;
 use core::fmt;
 use rtp::payload::static_format;
-use sdp::MediaDescription;
+use sdp::{MediaDescription, RtpMap};
 use smallvec::SmallVec;
 
 /// The maximum number of payload types that are kept of one medium.
@@ -61,14 +61,12 @@ pub(crate) struct FormatChange {
 impl Formats {
     /// Reads the formats of `medium`.
     pub(crate) fn read(medium: &MediaDescription<'_>) -> Self {
-        let numbers = medium.formats().filter_map(|format| format.parse::<u8>().ok());
-        let format = |payload_type| Format { payload_type, kind: kind_of(medium, payload_type) };
+        let types = medium.payload_types().into_iter().take(MAX_FORMATS);
+        let format =
+            |(payload_type, map)| Format { payload_type, kind: kind_of(payload_type, map) };
         let time = medium.packet_time().map(|time| time.as_millis());
         let time = time.map(|time| time.clamp(*PACKET_TIMES.start(), *PACKET_TIMES.end()) as u8);
-        Self {
-            list: numbers.filter(|number| *number < 128).take(MAX_FORMATS).map(format).collect(),
-            packet_time: time,
-        }
+        Self { list: types.map(format).collect(), packet_time: time }
     }
 
     /// The payload types, one bit each.
@@ -116,8 +114,7 @@ impl Formats {
     }
 }
 
-fn kind_of(medium: &MediaDescription<'_>, payload_type: u8) -> Kind {
-    let map = medium.rtpmaps().find(|map| map.payload_type == payload_type);
+fn kind_of(payload_type: u8, map: Option<RtpMap<'_>>) -> Kind {
     let (name, clock_rate, channels) = match (map, static_format(payload_type)) {
         (Some(map), _) => (map.name, map.clock_rate, map.parameters.map(str::parse)),
         (None, Some(format)) => (format.name, format.clock_rate, None),

@@ -8,7 +8,7 @@ use crate::codec::{bit, name_of};
 use crate::digits::EventTypes;
 use crate::side::Side;
 use rtp::payload::DYNAMIC_PAYLOAD_TYPES;
-use sdp::MediaDescription;
+use sdp::{MediaDescription, RtpMap};
 use smallvec::SmallVec;
 
 /// The clock rate of telephone events for a codec that the relay does not know, in Hz, and the
@@ -50,8 +50,9 @@ impl MediumCodecs {
         let to = by.other().index();
         let mut own = Formats::read(medium);
         let mut used = medium.rtpmaps().fold(own.bits(), |bits, map| bits | bit(map.payload_type));
+        let types = medium.payload_types();
         let [stripped, masked] = [rules.strip, rules.mask].map(|list| {
-            let is_named = |format: &&Format| is_named(rules, list, medium, **format);
+            let is_named = |format: &&Format| is_named(rules, list, &types, **format);
             own.list.iter().filter(is_named).fold(0, |bits, format| bits | bit(format.payload_type))
         });
         let mut removed = stripped | masked;
@@ -273,11 +274,11 @@ const fn is_main(format: &Format) -> bool {
 fn is_named(
     rules: CodecRules<'_>,
     list: &[&str],
-    medium: &MediaDescription<'_>,
+    types: &[(u8, Option<RtpMap<'_>>)],
     format: Format,
 ) -> bool {
     let is_companion = !is_main(&format);
-    name_of(medium, format.payload_type).is_some_and(|name| match is_companion {
+    name_of(types, format.payload_type).is_some_and(|name| match is_companion {
         true => list.iter().any(|known| known.eq_ignore_ascii_case(name)),
         false => rules.names(list, name),
     })
