@@ -18,6 +18,8 @@ pub(crate) struct Value {
     pub(crate) range: Option<(f64, f64)>,
     /// True if the result is not valid.
     pub(crate) is_doubtful: bool,
+    /// True for a limit that was not reached: no higher value was tried.
+    pub(crate) is_open: bool,
 }
 
 /// The place of a value: on an axis, or among names.
@@ -31,12 +33,12 @@ pub(crate) enum Key {
 impl Value {
     /// Returns a value on an axis.
     pub(crate) fn at(x: f64, value: f64) -> Self {
-        Self { key: Key::At(x), value, range: None, is_doubtful: false }
+        Self { key: Key::At(x), value, range: None, is_doubtful: false, is_open: false }
     }
 
     /// Returns a value with a name.
     pub(crate) fn of(name: impl Into<String>, value: f64) -> Self {
-        Self { key: Key::Name(name.into()), value, range: None, is_doubtful: false }
+        Self { key: Key::Name(name.into()), value, range: None, is_doubtful: false, is_open: false }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::admin::ask::Ask;
 use crate::admin::sink::Row;
 use crate::admin::{Condition, Request, Status, StoppedStatus};
-use crate::cli::{Place, ScreenFlags};
+use crate::cli::{Place, ScreenFlags, StatusFlags};
 use crate::data_dir;
 use crate::domains::unserved_users;
 use crate::failure::Failure;
@@ -27,14 +27,18 @@ const NOT_READY: u8 = 3;
 ///
 /// # Errors
 /// [`Failure`] if the server is stopped, or neither the server nor its data can be accessed.
-pub(crate) fn status(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
-    let mut before = Sample::take(&flags.place)?;
+pub(crate) fn status(flags: &StatusFlags, out: &mut Out) -> Result<(), Failure> {
+    let StatusFlags { totals, screen: flags } = flags;
+    // A total is no difference between two samples.
+    let mut before = if *totals { None } else { Some(Sample::take(&flags.place)?) };
     loop {
-        if flags.watch || matches!(before.condition, Condition::Running(_)) {
+        let is_running =
+            before.as_ref().is_some_and(|it| matches!(it.condition, Condition::Running(_)));
+        if flags.watch || is_running {
             thread::sleep(SECOND);
         }
         let now = Sample::take(&flags.place)?;
-        let report = Report::new(&before, &now);
+        let report = Report::new(before.as_ref(), &now);
         if flags.json {
             out.json(&report)?;
         } else {
@@ -48,7 +52,7 @@ pub(crate) fn status(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> 
                 Condition::Stopped(_) => Err(Failure::Found),
             };
         }
-        before = now;
+        before = Some(now);
     }
 }
 
@@ -167,14 +171,14 @@ enum Report {
 }
 
 impl Report {
-    fn new(before: &Sample, now: &Sample) -> Self {
+    fn new(before: Option<&Sample>, now: &Sample) -> Self {
         let status = match &now.condition {
             Condition::Stopped(stopped) => return Self::Stopped(stopped.clone()),
             Condition::Running(status) => status.clone(),
         };
-        let rates = match &before.condition {
-            Condition::Running(old) if old.uptime <= status.uptime => {
-                rates(old, &status, now.at.duration_since(before.at).as_secs_f64())
+        let rates = match before.map(|it| (&it.condition, it.at)) {
+            Some((Condition::Running(old), at)) if old.uptime <= status.uptime => {
+                rates(old, &status, now.at.duration_since(at).as_secs_f64())
             }
             _ => BTreeMap::new(),
         };
@@ -337,11 +341,15 @@ mod tests {
             at: time::Instant::now(),
             condition: Condition::Running(Box::new(status)),
         };
-        let report = Report::new(&sample(status(10, 100)), &sample(status(1, 5)));
+        let report = Report::new(Some(&sample(status(10, 100))), &sample(status(1, 5)));
         let text = report.text();
         assert!(text.lines().last().unwrap().ends_with('-'), "{text}");
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["running"], true);
         assert_eq!(json["counters"]["requests"], 5);
+        // Totals alone are one sample.
+        let alone = serde_json::to_value(Report::new(None, &sample(status(9, 7)))).unwrap();
+        assert_eq!(alone["counters"]["requests"], 7);
+        assert_eq!(alone["rates"], serde_json::json!({}));
     }
 }

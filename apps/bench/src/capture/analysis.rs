@@ -2,6 +2,7 @@
 
 use super::clocks::{Clock, Transit};
 use super::file::FileFacts;
+use super::keys::KeyExchanges;
 use super::packet::PacketCounts;
 use super::registrations::Registrations;
 use super::rtp::Rtp;
@@ -44,6 +45,8 @@ pub(crate) struct Analysis {
     pub(crate) calls: Calls,
     /// RTP.
     pub(crate) rtp: Rtp,
+    /// Key exchanges on the path of media.
+    pub(crate) keys: KeyExchanges,
 }
 
 /// SIP message counts.

@@ -15,6 +15,7 @@ pub(crate) mod flow;
 mod hep;
 mod interface;
 pub(crate) mod join;
+pub(crate) mod keys;
 mod multipart;
 mod open;
 mod packet;

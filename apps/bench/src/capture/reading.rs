@@ -4,6 +4,7 @@ use super::analysis::{Analysis, SipCounts};
 use super::captured::{self, Captured, Keys};
 use super::endpoints::{Endpoints, Exchange};
 use super::file::{self, FileFacts};
+use super::keys::KeyBook;
 use super::packet::{Decoder, Transported};
 use super::registrations::Registrations;
 use super::sdp::Assumed;
@@ -22,6 +23,7 @@ pub(crate) struct Reading {
     streams: stream::Streams,
     messages: Messages,
     rtp: rtp::RtpBook,
+    keys: KeyBook,
     /// The times of the earliest and the latest packet.
     span: Option<(u64, u64)>,
 }
@@ -68,6 +70,7 @@ impl Reading {
             counts.keep_alives += 1;
         } else if !self.messages.take_datagram(datagram)
             && !self.rtp.take(datagram, &self.messages.endpoints)
+            && !self.keys.take(datagram)
         {
             self.messages.counts.other_datagrams += 1;
         }
@@ -110,6 +113,7 @@ impl Reading {
             registrations,
             calls,
             rtp: self.rtp.finish(),
+            keys: self.keys.finish(),
         }
     }
 }

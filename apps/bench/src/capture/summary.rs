@@ -28,7 +28,7 @@ impl Analysis {
 
     /// Returns the remarks: unread, omitted or unusual data.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let Self { facts, packets, streams, sip, registrations, calls, rtp, .. } = self;
+        let Self { facts, packets, streams, sip, registrations, calls, rtp, keys, .. } = self;
         let end = match facts.end {
             End::Whole => None,
             End::Cut => Some("the file ends within a packet"),
@@ -63,6 +63,7 @@ impl Analysis {
             (rtp.left_out, "RTP packets not followed: too many streams"),
             (rtp.srtp_left_out, "SRTP streams not decrypted: too many"),
             (rtp.rtcp, "RTCP packets"),
+            (keys.left_out, "packets of key exchanges not followed: too many"),
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
         let counts = counts.map(|(count, what)| format!("{count} {what}"));

@@ -3,6 +3,7 @@
 use super::analysis::Analysis;
 use super::calls::Call;
 use super::flow::{Flow, seconds};
+use super::keys::KeyExchange;
 use super::srtp::Srtp;
 use super::track::RtpStream;
 use crate::record::Histogram;
@@ -21,6 +22,7 @@ impl Display for Tables<'_> {
         self.methods(f)?;
         self.delays(f)?;
         self.rtp(f)?;
+        self.keys(f)?;
         if self.calls {
             let started = self.analysis.started_us.unwrap_or_default();
             for call in &self.analysis.calls.list {
@@ -149,6 +151,33 @@ impl Tables<'_> {
              has one packet more"
         )
     }
+
+    fn keys(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let exchanges = &self.analysis.keys.list;
+        if exchanges.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "\n{:<12} {:<21} {:<21} {:>8} {:>8} {:>11}",
+            "Keys by", "between", "and", "packets", "octets", "ms"
+        )?;
+        exchanges.iter().try_for_each(|exchange| key_exchange(f, exchange))
+    }
+}
+
+/// Writes a key exchange as a line.
+fn key_exchange(f: &mut Formatter<'_>, exchange: &KeyExchange) -> fmt::Result {
+    writeln!(
+        f,
+        "{:<12} {:<21} {:<21} {:>8} {:>8} {:>11}",
+        exchange.protocol.name(),
+        exchange.source.to_string(),
+        exchange.destination.to_string(),
+        exchange.packets,
+        exchange.octets,
+        format!("{:.3}", (exchange.ended_us - exchange.started_us) as f64 / 1e3)
+    )
 }
 
 fn rtp_stream(f: &mut Formatter<'_>, stream: &RtpStream) -> fmt::Result {

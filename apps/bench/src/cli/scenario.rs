@@ -57,8 +57,9 @@ pub(crate) struct ScenarioArgs {
     /// The limit of simultaneous calls; a call beyond it is not started, and counted
     #[arg(long, short, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
-    /// The number of threads, each with an equal share of the rate, the calls and the lines of
-    /// files, and with global variables and a port of its own
+    /// The number of threads, each with global variables of its own and an equal share of the rate,
+    /// the limit, the calls and the lines of files. Callers have a port each; those that wait for
+    /// calls share one, and the calls of a source are those of one of them
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     #[arg(conflicts_with_all = ["users", "log", "media"])]
     pub(crate) workers: u16,

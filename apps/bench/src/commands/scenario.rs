@@ -4,12 +4,13 @@ use super::error::CommandError;
 use crate::cli::scenario::ScenarioArgs;
 use crate::console::{complain, print};
 use crate::report;
-use crate::scenario::{Glance, Plan, Settings, crew};
+use crate::scenario::{Glance, Plan, Settings, Shared, crew};
 use crate::sut::{self, Mode, Running, Wanted};
 use crate::target::Target;
 use crate::users::Users;
 use sip::Transport;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// The port at which a scenario waits for calls.
@@ -25,7 +26,7 @@ const USERS: usize = 10_000;
 pub(crate) fn execute(args: &ScenarioArgs, ending: &AtomicBool) -> Result<bool, CommandError> {
     let mut sut = args.sut.as_deref().map(|spec| start(spec, args)).transpose()?;
     let workers = crew::open(&plan(args, sut.as_ref())?, args.workers.into())?;
-    if let [server] = &workers[..]
+    if let Some(server) = workers.first()
         && server.is_server()
         && !args.quiet
     {
@@ -112,10 +113,6 @@ fn plan(args: &ScenarioArgs, sut: Option<&Running>) -> Result<Plan, CommandError
         }
         (None, None) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT),
     };
-    if args.workers > 1 && args.listen.is_some() && local.port() != 0 {
-        let text = format!("--workers {}: expected port 0 in --listen, not one", args.workers);
-        return Err(usage(text));
-    }
     let media = args.media.unwrap_or_else(|| SocketAddr::new(local.ip(), 0));
     let user = args.to.as_deref().and_then(|uri| {
         let (_, rest) = uri.split_once(':')?;
@@ -158,6 +155,7 @@ fn plan(args: &ScenarioArgs, sut: Option<&Running>) -> Result<Plan, CommandError
         globals: pairs(&args.set),
         log: args.log.clone(),
         worker: (0, 1),
+        shared: Arc::new(Shared::new(args.calls)),
         echoes: args.rtp_echo,
         seed,
         settings,

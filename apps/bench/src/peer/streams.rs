@@ -124,6 +124,10 @@ impl Streams {
     }
 
     /// Returns a descriptor that is readable when [`Streams::take`] has events.
+    pub(crate) fn listener(&self) -> io::Result<TcpListener> {
+        self.listener.try_clone()
+    }
+
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.0.as_fd()
     }

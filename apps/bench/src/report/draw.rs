@@ -3,7 +3,7 @@
 //! The colours here identify roles. The style sheet of the page selects them by the attribute in
 //! the SVG, and sets the colour for light, dark and print, and the dashes of lines.
 
-use super::chart::{Bar, Chart, Line, Look, Place};
+use super::chart::{Bar, Chart, Line, Look, Mark, Place};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -300,19 +300,40 @@ fn draw_marks(
             Place::X(x) => {
                 let x = at((x, f64::NAN)).0;
                 area.draw(&PathElement::new([(x, frame.top), (x, frame.bottom)], style))?;
-                let has_room = x + 8 + width(&mark.label) as i32 <= frame.right;
+                let wide = width(&mark.label) as i32;
+                let has_room = x + 8 + wide <= frame.right;
                 let (side, x) = if has_room { (HPos::Left, x + 8) } else { (HPos::Right, x - 8) };
-                let beside = letters(INK, side, VPos::Top);
+                let (left, right) = if has_room { (x, x + wide) } else { (x - wide, x) };
                 // Labels of neighbours are on different lines where they have little room.
                 let line = if format == Format::Narrow { index as i32 % 2 } else { 0 };
-                let y = frame.top + 4 + line * (LETTERS as i32 + 4);
+                let high = LETTERS as i32;
+                let offset = 4 + line * (high + 4);
+                // The label is at the bottom if only the top has a line of the chart.
+                let top = frame.top + offset;
+                let bottom = frame.bottom - offset - high;
+                let is_free = |top: i32| {
+                    !chart.lines.iter().any(|line| {
+                        let points = line.points.iter().map(|point| at(*point));
+                        passes(points, (left, right), (top, top + high))
+                    })
+                };
+                let y = if !is_free(top) && is_free(bottom) { bottom } else { top };
+                let beside = letters(INK, side, VPos::Top);
                 area.draw(&Text::new(mark.label.clone(), (x, y), beside))?;
             }
             Place::Y(y) => {
                 let y = at((f64::NAN, y)).1;
                 area.draw(&PathElement::new([(frame.left, y), (frame.right, y)], style))?;
-                let over = letters(INK, HPos::Left, VPos::Bottom);
-                area.draw(&Text::new(mark.label.clone(), (frame.left + 10, y - 4), over))?;
+                // The label is under its line if the line before is close.
+                let is_close = |other: &Mark| match other.place {
+                    Place::Y(other) => at((f64::NAN, other)).1.abs_diff(y) < LETTERS + 8,
+                    _ => false,
+                };
+                let is_under = index.checked_sub(1).is_some_and(|it| is_close(&chart.marks[it]));
+                let (side, offset) = if is_under { (VPos::Top, 4) } else { (VPos::Bottom, -4) };
+                let label = letters(INK, HPos::Left, side);
+                let place = (frame.left + 10, y + offset);
+                area.draw(&Text::new(mark.label.clone(), place, label))?;
             }
             Place::Point(x, y) => {
                 let (x, y) = at((x, y));
@@ -328,6 +349,26 @@ fn draw_marks(
         }
     }
     Ok(())
+}
+
+/// Returns true if the line through these points passes through a rectangle, in pixels.
+fn passes(
+    points: impl Iterator<Item = (i32, i32)>,
+    (left, right): (i32, i32),
+    (top, bottom): (i32, i32),
+) -> bool {
+    const STEPS: i32 = 64;
+    let is_within = |(x, y): (i32, i32)| (left..=right).contains(&x) && (top..=bottom).contains(&y);
+    let mut before = None;
+    for point in points {
+        let from = before.replace(point).unwrap_or(point);
+        let between = |from: i32, to: i32, step| from + (to - from) * step / STEPS;
+        let at = |step| (between(from.0, point.0, step), between(from.1, point.1, step));
+        if (0..=STEPS).any(|step| is_within(at(step))) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Draws a line between the ends of an interval, with a bar across each end.
@@ -380,4 +421,18 @@ fn doubt(area: &Area<'_>, (x, y): (i32, i32)) -> Drawn {
         area.draw(&PathElement::new(arm, DOUBT.stroke_width(5)))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_passes_through_a_place_between_its_points() {
+        let line = || [(0, 0), (100, 100), (200, 100)].into_iter();
+        assert!(passes(line(), (40, 60), (40, 60)));
+        assert!(passes(line(), (150, 160), (95, 105)));
+        assert!(!passes(line(), (40, 60), (70, 90)));
+        assert!(!passes([].into_iter(), (0, 9), (0, 9)));
+    }
 }

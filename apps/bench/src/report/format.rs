@@ -49,7 +49,10 @@ pub(super) fn tick(value: f64) -> String {
     if value.abs() >= 1000.0 {
         return figure(value);
     }
-    let text = format!("{value:.4}");
+    // A logarithmic axis has small values, too.
+    let first = -value.abs().log10().floor();
+    let digits = if (5.0..=12.0).contains(&first) { first as usize } else { 4 };
+    let text = format!("{value:.digits$}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.replace('-', "−") }
 }
@@ -151,7 +154,15 @@ mod tests {
         ] {
             assert_eq!(figure(value), text, "{value}");
         }
-        for (value, text) in [(0.5, "0.5"), (20.0, "20"), (-5.0, "−5"), (20_000.0, "20,000")] {
+        for (value, text) in [
+            (0.5, "0.5"),
+            (20.0, "20"),
+            (-5.0, "−5"),
+            (20_000.0, "20,000"),
+            (0.0001, "0.0001"),
+            (0.000_01, "0.00001"),
+            (0.0, "0"),
+        ] {
             assert_eq!(tick(value), text);
         }
     }

@@ -160,14 +160,15 @@ fn table(plate: &Plate) -> Table {
         let value = |series: &Series| series.values.iter().find(|value| value.key == key).cloned();
         let values: Vec<Option<Value>> = plate.series.iter().map(value).collect();
         let cell = |value: &Option<Value>| {
-            let Some(Value { value, range, is_doubtful, .. }) = value else {
+            let Some(Value { value, range, is_doubtful, is_open, .. }) = value else {
                 return format::NONE.to_owned();
             };
             let range = range.map_or_else(String::new, |(low, high)| {
                 format!(" ({} to {})", figure(low), figure(high))
             });
             let doubt = if *is_doubtful { ", not valid" } else { "" };
-            format!("{}{range}{doubt}", figure(*value))
+            let open = if *is_open { " or more" } else { "" };
+            format!("{}{open}{range}{doubt}", figure(*value))
         };
         table.row(std::iter::once(name).chain(values.iter().map(cell)).collect());
     }
@@ -190,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_figure_has_all_series_in_its_chart_and_its_table() {
-        let at = |x, value| Value { key: Key::At(x), value, range: None, is_doubtful: x > 1.0 };
+        let at = |x, value| Value { is_doubtful: x > 1.0, ..Value::at(x, value) };
         let line = |name: &str, values| Series { name: name.to_owned(), values };
         let plate = Plate {
             heading: "Figure 1: delays".to_owned(),

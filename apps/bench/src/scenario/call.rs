@@ -495,7 +495,7 @@ impl Call {
         }
         self.deadline = None;
         let step = world.script.steps.get(self.step).cloned();
-        match (self.state, step) {
+        match (self.state, step.as_deref()) {
             (State::Waiting, Some(Step { kind: Kind::Receive(receive), .. })) => {
                 world.counts.steps[self.step].timed_out += 1;
                 match receive.on_timeout {
@@ -507,7 +507,7 @@ impl Call {
                 }
             }
             (State::Pausing, Some(step)) => {
-                self.step = self.following(&step, world);
+                self.step = self.following(step, world);
                 self.advance(world, now);
             }
             _ => self.state = State::Over,

@@ -23,18 +23,23 @@ impl Plan {
     }
 }
 
-/// Opens the sockets of `count` workers, at most one for each call.
+/// Opens the sockets of `count` workers, at most one for each call. Those that wait for calls share
+/// an address, callers have a port each.
 ///
 /// # Errors
-/// As of [`Scenario::open`], and if several workers are to wait for calls.
+/// As of [`Scenario::open`], and if callers are to share a port.
 pub(crate) fn open(plan: &Plan, count: usize) -> Result<Vec<Scenario>, ScenarioError> {
     let most = plan.calls.map_or(usize::MAX, |calls| usize::try_from(calls).unwrap_or(usize::MAX));
     let count = count.min(most).max(1);
-    let workers = (0..count).map(|index| Scenario::open(plan.share(index, count)));
-    let workers = workers.collect::<Result<Vec<_>, _>>()?;
-    if count > 1 && workers.iter().any(Scenario::is_server) {
-        let text = "a scenario that receives calls has one worker";
-        return Err(ScenarioError::Usage(text.to_owned()));
+    let first = Scenario::open(plan.share(0, count), None)?;
+    if count > 1 && !first.is_server() && plan.local.port() != 0 {
+        let text = format!("--workers {count}: expected port 0 in --listen, not one");
+        return Err(ScenarioError::Usage(text));
+    }
+    let mut workers = vec![first];
+    for index in 1..count {
+        let worker = Scenario::open(plan.share(index, count), workers.first())?;
+        workers.push(worker);
     }
     Ok(workers)
 }

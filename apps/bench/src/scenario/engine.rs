@@ -133,7 +133,10 @@ impl Engine {
             self.world.counts.late += 1;
         } else if !is_new || !self.world.script.is_server || message::method(bytes) == b"ACK" {
             self.world.counts.out_of_call += 1;
-        } else if self.len() >= self.limit || self.world.is_stopping {
+        } else if self.len() >= self.limit
+            || self.world.is_stopping
+            || !self.world.shared.take_call()
+        {
             self.world.counts.held_back += 1;
         } else {
             self.number += 1;

@@ -7,7 +7,8 @@ use crate::load::links::{Clocks, LinkError, LinkPlan, Sharing, StreamLinks};
 use crate::peer::streams::{StreamEvent, StreamId, Streams};
 use net::{BATCH, Clock, Inbox, Options, Outbox, Outgoing, Socket};
 use sip::{Instant, Transport};
-use std::net::SocketAddr;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 /// The longest received datagram.
@@ -23,51 +24,95 @@ pub(super) enum Links {
 }
 
 impl Links {
-    /// Opens the sockets at `local`. Calls of `remote` need a connection, unless over UDP. Its
-    /// certificate is not verified; that of a listener is signed by itself.
+    /// Opens the socket at `local` for calls of `remote`, or connects to it, unless over UDP. The
+    /// certificate of `remote` is not verified.
     ///
     /// # Errors
     /// [`ScenarioError`] if a socket cannot be opened, or `remote` cannot be reached.
     pub(super) fn open(
         transport: Transport,
         local: SocketAddr,
-        remote: Option<SocketAddr>,
+        remote: SocketAddr,
         settings: &Settings,
         clock: Clock,
     ) -> Result<Self, ScenarioError> {
-        let wrong =
-            |error| ScenarioError::Socket(format!("{}:{local}", transport.uri_name()), error);
-        match (transport, remote) {
-            (Transport::Udp, _) => {
-                let options = Options { is_timed: true, ..Options::default() };
-                let socket = Box::new(Socket::bind(local, options).map_err(wrong)?);
-                let inbox = Box::new(Inbox::new(BATCH, LONGEST));
-                Ok(Self::Udp { socket, inbox, outbox: Box::default(), unsent: 0 })
-            }
-            (_, Some(target)) => {
-                let usage = |error: LinkError| ScenarioError::Usage(error.to_string());
-                let host = settings.remote_host.trim_matches(['[', ']']);
-                let plan = LinkPlan {
-                    target,
-                    transport,
-                    sharing: Sharing::Thread,
-                    is_segmenting: false,
-                    users: 1,
-                    local: local.ip(),
-                    tls: of_tls(transport, host, true).map_err(usage)?,
-                };
-                let links = StreamLinks::open(&plan, clock).map_err(usage)?;
-                let local = links.address().map_err(wrong)?;
-                Ok(Self::Client { links: Box::new(links), local })
-            }
-            // The first bytes of a connection tell whether it has TLS and WebSocket.
-            (_, None) => {
-                let listener = net::listen(local).map_err(wrong)?;
-                let local = listener.local_addr().map_err(wrong)?;
-                let streams = Box::new(Streams::new(listener).map_err(wrong)?);
-                Ok(Self::Server { streams, local, unsent: 0 })
-            }
+        if transport == Transport::Udp {
+            return Self::udp(local, false);
         }
+        let usage = |error: LinkError| ScenarioError::Usage(error.to_string());
+        let host = settings.remote_host.trim_matches(['[', ']']);
+        let plan = LinkPlan {
+            target: remote,
+            transport,
+            sharing: Sharing::Thread,
+            is_segmenting: false,
+            users: 1,
+            local: local.ip(),
+            tls: of_tls(transport, host, true).map_err(usage)?,
+        };
+        let links = StreamLinks::open(&plan, clock).map_err(usage)?;
+        let local = links.address().map_err(|error| wrong(transport, local, error))?;
+        Ok(Self::Client { links: Box::new(links), local })
+    }
+
+    /// Opens the socket at `local` that waits for calls. A certificate is signed by itself. If
+    /// `is_shared`, others open it beside this one.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] if the socket cannot be opened.
+    pub(super) fn listen(
+        transport: Transport,
+        local: SocketAddr,
+        is_shared: bool,
+    ) -> Result<Self, ScenarioError> {
+        if transport == Transport::Udp {
+            // A socket that is not shared fails if another program has the port.
+            let alone = Self::udp(local, false)?;
+            if !is_shared {
+                return Ok(alone);
+            }
+            let local = alone.address();
+            drop(alone);
+            return Self::udp(local, true);
+        }
+        let listener = net::listen(local).map_err(|error| wrong(transport, local, error))?;
+        Self::accept(transport, local, listener)
+    }
+
+    /// Opens the socket of a further worker at the same address. The kernel distributes the calls:
+    /// over UDP all datagrams of a source to one worker, otherwise connections.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] if the socket cannot be opened.
+    pub(super) fn beside(&self) -> Result<Self, ScenarioError> {
+        match self {
+            Self::Server { streams, local, .. } => {
+                let wrong = |error| wrong(Transport::Tcp, *local, error);
+                let listener = streams.listener().map_err(wrong)?;
+                Self::accept(Transport::Tcp, *local, listener)
+            }
+            Self::Udp { .. } | Self::Client { .. } => Self::udp(self.address(), true),
+        }
+    }
+
+    fn udp(local: SocketAddr, is_shared: bool) -> Result<Self, ScenarioError> {
+        let options = Options { is_timed: true, is_shared, ..Options::default() };
+        let socket = Socket::bind(local, options);
+        let socket = Box::new(socket.map_err(|error| wrong(Transport::Udp, local, error))?);
+        let inbox = Box::new(Inbox::new(BATCH, LONGEST));
+        Ok(Self::Udp { socket, inbox, outbox: Box::default(), unsent: 0 })
+    }
+
+    /// Accepts connections. Their first bytes tell whether they have TLS and WebSocket.
+    fn accept(
+        transport: Transport,
+        local: SocketAddr,
+        listener: TcpListener,
+    ) -> Result<Self, ScenarioError> {
+        let wrong = |error| wrong(transport, local, error);
+        let local = listener.local_addr().map_err(wrong)?;
+        let streams = Box::new(Streams::new(listener).map_err(wrong)?);
+        Ok(Self::Server { streams, local, unsent: 0 })
     }
 
     /// Returns the local address in messages.
@@ -165,4 +210,8 @@ impl Links {
             }
         }
     }
+}
+
+fn wrong(transport: Transport, local: SocketAddr, error: io::Error) -> ScenarioError {
+    ScenarioError::Socket(format!("{}:{local}", transport.uri_name()), error)
 }

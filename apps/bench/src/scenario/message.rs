@@ -23,24 +23,37 @@ pub(super) fn first_line(message: &[u8]) -> &[u8] {
 
 /// Yields the lines, each without its end.
 pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|&octet| octet == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest.take()?;
+        let line = match memchr::memchr(b'\n', text) {
+            Some(end) => {
+                rest = Some(&text[end + 1..]);
+                &text[..end]
+            }
+            None => text,
+        };
+        Some(line.strip_suffix(b"\r").unwrap_or(line))
+    })
 }
 
 /// Splits a message into its header, without the empty line, and its body.
 pub(super) fn split(message: &[u8]) -> (&[u8], &[u8]) {
-    let end = message.windows(4).position(|octets| octets == b"\r\n\r\n");
+    let end = memchr::memmem::find(message, b"\r\n\r\n");
     end.map_or((message, &[]), |end| (&message[..end], &message[end + 4..]))
 }
 
 /// Yields the value of each header field of this name.
 pub(super) fn values<'a>(message: &'a [u8], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+    let short = COMPACT.iter().find(|(long, _)| name.eq_ignore_ascii_case(long));
+    let short = short.map(|(_, short)| short.as_bytes());
     lines(split(message).0).skip(1).filter_map(move |line| {
-        let colon = line.iter().position(|&octet| octet == b':')?;
-        let named = line[..colon].trim_ascii_end();
-        let short = COMPACT.iter().find(|(long, _)| name.eq_ignore_ascii_case(long));
-        let is_it = named.eq_ignore_ascii_case(name.as_bytes())
-            || short.is_some_and(|(_, short)| named.eq_ignore_ascii_case(short.as_bytes()));
-        is_it.then(|| line[colon + 1..].trim_ascii())
+        [Some(name.as_bytes()), short].into_iter().flatten().find_map(|name| {
+            let (named, rest) = line.split_at_checked(name.len())?;
+            let is_it = named.eq_ignore_ascii_case(name);
+            let value = is_it.then(|| rest.trim_ascii_start().strip_prefix(b":"))?;
+            value.map(<[u8]>::trim_ascii)
+        })
     })
 }
 

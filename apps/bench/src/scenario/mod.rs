@@ -27,6 +27,7 @@ mod recording;
 mod rig;
 mod run;
 mod script;
+mod shared;
 mod table;
 mod template;
 mod value;
@@ -35,5 +36,6 @@ mod xml;
 
 pub(crate) use fault::ScenarioError;
 pub(crate) use run::{Glance, Outcome, Plan};
+pub(crate) use shared::Shared;
 pub(crate) use table::cells;
 pub(crate) use world::Settings;

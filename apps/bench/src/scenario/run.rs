@@ -9,6 +9,7 @@ use super::fields::Fields;
 use super::links::Links;
 use super::names::Names;
 use super::script;
+use super::shared::Shared;
 use super::value::Value;
 use super::world::{Settings, World};
 use super::xml;
@@ -21,6 +22,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The longest wait without a look at the end.
@@ -49,6 +51,8 @@ pub(crate) struct Plan {
     pub(crate) log: Option<PathBuf>,
     /// The index of this worker, and the number of them.
     pub(crate) worker: (usize, usize),
+    /// The state of all workers.
+    pub(crate) shared: Arc<Shared>,
     /// Received media is sent back.
     pub(crate) echoes: bool,
     pub(crate) seed: u64,
@@ -128,11 +132,12 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    /// Reads the files of a plan, and opens its sockets.
+    /// Reads the files of a plan, and opens its sockets. If `first` waits for calls, this worker
+    /// does at the same address.
     ///
     /// # Errors
     /// [`ScenarioError`] if a file cannot be read or has a fault, or a socket cannot be opened.
-    pub(crate) fn open(plan: Plan) -> Result<Self, ScenarioError> {
+    pub(crate) fn open(plan: Plan, first: Option<&Self>) -> Result<Self, ScenarioError> {
         let script = read(&plan)?;
         let (path, clock) = (&plan.file, Clock::start());
         if !script.is_server && plan.remote.is_none() {
@@ -160,12 +165,19 @@ impl Scenario {
             return Err(ScenarioError::Usage(text.to_owned()));
         }
         let remote = plan.remote.filter(|_| !script.is_server);
-        let links = Links::open(plan.transport, plan.local, remote, &plan.settings, clock)?;
+        let links = match (remote, first) {
+            (None, Some(first)) => first.links.beside(),
+            (None, None) => Links::listen(plan.transport, plan.local, plan.worker.1 > 1),
+            (Some(remote), _) => {
+                Links::open(plan.transport, plan.local, remote, &plan.settings, clock)
+            }
+        }?;
         let mut settings = plan.settings.clone();
         settings.local = links.address();
         let air = Air::open(settings.media, plan.echoes, plan.seed)?;
         settings.media = air.address();
         let mut world = World::new(script, settings, plan.seed, clock.now());
+        world.shared = Arc::clone(&plan.shared);
         for (variable, value) in globals {
             world.globals[variable.0] = value;
         }
@@ -208,13 +220,15 @@ impl Scenario {
         let mut drained = None;
         loop {
             let now = self.clock.now();
+            let world = &mut self.engine.world;
+            world.shared.spread(&mut world.is_stopping, &mut world.is_stopped);
             let is_ending = ending.load(Ordering::Relaxed)
                 || self.engine.world.is_stopping
                 || end.is_some_and(|end| end <= now);
-            let is_complete = self.plan.calls.is_some_and(|calls| match self.is_server() {
-                true => self.engine.world.counts.started >= calls,
-                false => planned >= calls,
-            });
+            let is_complete = match self.is_server() {
+                true => self.plan.shared.is_complete(),
+                false => self.plan.calls.is_some_and(|calls| planned >= calls),
+            };
             if is_ending && drained.is_none() {
                 drained = Some(now + self.plan.drain);
             }

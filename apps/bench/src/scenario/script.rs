@@ -10,12 +10,13 @@ use super::value::{Scope, Variable};
 use super::xml::{self, Element};
 use regex::bytes::Regex;
 use sip::Duration;
+use std::sync::Arc;
 
 /// A scenario.
 #[derive(Clone, Debug)]
 pub(super) struct Script {
     pub(super) name: String,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<Arc<Step>>,
     /// The steps before the first call.
     pub(super) init: Vec<Step>,
     pub(super) names: Names,
@@ -153,6 +154,7 @@ pub(super) fn parse(text: &str, names: Names) -> Result<Script, Fault> {
         })
         .ok_or_else(|| root.fault("the scenario neither sends nor receives a message"))?;
     let name = root.get("name").unwrap_or_default().to_owned();
+    let steps = steps.into_iter().map(Arc::new).collect();
     Ok(Script { name, steps, init, names: reading.names, is_server })
 }
 

@@ -4,6 +4,7 @@ use super::counts::Counts;
 use super::fields::Fields;
 use super::recording::Recording;
 use super::script::Script;
+use super::shared::Shared;
 use super::value::{Scope, Value, Variable};
 use sip::{Duration, Instant};
 use std::collections::BTreeSet;
@@ -92,6 +93,8 @@ pub(super) struct World {
     pub(super) start: Instant,
     /// Call-IDs of calls that have ended, and their order.
     pub(super) ended: Ended,
+    /// The state of all workers.
+    pub(super) shared: Arc<Shared>,
 }
 
 /// The Call-IDs of the last calls that ended.
@@ -152,6 +155,7 @@ impl World {
             is_stopped: false,
             start,
             ended: Ended::default(),
+            shared: Arc::default(),
         }
     }
 

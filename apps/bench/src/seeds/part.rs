@@ -284,9 +284,14 @@ impl Part {
                 let calls = format!(
                     "burst{servers} {existing} --registrations 640,3200 --calls 20 --scale {scale}"
                 );
+                let scale = scope.choose("1", "0.02");
+                let rise = format!(
+                    "burst{servers} {existing} --registrations 640,3200 --rise 10m --scale {scale}"
+                );
                 vec![
                     job("burst".to_owned(), &line, scope.choose(3700, 142) * count),
                     job("burst-calls".to_owned(), &calls, scope.choose(1900, 75) * count),
+                    job("burst-rise".to_owned(), &rise, scope.choose(1900, 40) * count),
                 ]
             }
             Self::Scenario => {

@@ -1,8 +1,9 @@
 //! Calls between phones on loopback, captured: the regularity of their packets.
 
 use super::softphone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
-use super::softphone::{Installed, RTP_PORTS, Running, Softphone};
+use super::softphone::{Installed, Keys, RTP_PORTS, Running, Softphone};
 use super::twinkle::{SOUND, Sound};
+use crate::capture::keys::KeyExchange;
 use crate::capture::{Analysis, CaptureError, Reading, listen};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -53,15 +54,63 @@ const CALLS: [(Kind, Kind, Option<&str>); 15] = [
     (Barebell, Twinkle, None),
 ];
 
+/// The calls with keys by a protocol on the path of media.
+const KEYED: [(Kind, Keys); 5] = [
+    (Barebell, Keys::Dtls),
+    (Barebell, Keys::Zrtp),
+    (Baresip, Keys::Dtls),
+    (Linphone, Keys::Dtls),
+    (Linphone, Keys::Zrtp),
+];
+
+/// A call to measure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planned {
+    caller: Kind,
+    callee: Kind,
+    keys: Option<Keys>,
+    suite: Option<&'static str>,
+}
+
+/// Returns all calls, in the order of their numbers.
+fn planned() -> impl Iterator<Item = Planned> {
+    let by_suite = CALLS.iter().map(|&(caller, callee, suite)| {
+        let keys = suite.map(|_| Keys::Sdes);
+        Planned { caller, callee, keys, suite }
+    });
+    by_suite.chain(KEYED.iter().map(|&(kind, keys)| Planned {
+        caller: kind,
+        callee: kind,
+        keys: Some(keys),
+        suite: None,
+    }))
+}
+
 /// A captured call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Call {
     pub(crate) caller: String,
     pub(crate) callee: String,
-    /// The suite of SRTP; absent without it.
+    /// The suite of SRTP; absent without it, and if the exchange of keys decides on it.
     pub(crate) suite: Option<String>,
+    /// The protocol for the keys of SRTP; absent without it.
+    #[serde(default)]
+    pub(crate) keys: Option<String>,
+    /// The exchange of keys on the path of media.
+    #[serde(default)]
+    pub(crate) exchange: Exchange,
     /// The streams of the caller and of the callee.
     pub(crate) streams: [Stream; 2],
+}
+
+/// The figures of an exchange of keys on the path of media: zero of keys in session descriptions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Exchange {
+    /// The packets of both directions, and their octets with IP headers.
+    pub(crate) packets: u64,
+    pub(crate) octets: u64,
+    /// The time from the first to the last, in milliseconds.
+    pub(crate) ms: f64,
 }
 
 /// The figures of a stream; times in milliseconds.
@@ -87,7 +136,7 @@ pub(crate) enum PhonesError {
     /// A phone does not listen.
     Deaf(&'static str, SocketAddr),
     /// A call has no stream in one direction.
-    Silent(&'static str, &'static str, Option<&'static str>),
+    Silent(Planned),
 }
 
 impl fmt::Display for PhonesError {
@@ -99,9 +148,10 @@ impl fmt::Display for PhonesError {
             Self::Deaf(phone, address) => {
                 write!(f, "{phone} does not listen at {address} after {} s", START.as_secs())
             }
-            Self::Silent(caller, callee, suite) => {
-                let suite = suite.unwrap_or("no SRTP");
-                write!(f, "the call of {caller} to {callee} with {suite} has no packets")
+            Self::Silent(Planned { caller, callee, keys, suite }) => {
+                let keys = suite.or(keys.map(Keys::name)).unwrap_or("no SRTP");
+                let (caller, callee) = (caller.name(), callee.name());
+                write!(f, "the call of {caller} to {callee} with {keys} has no packets")
             }
         }
     }
@@ -120,12 +170,11 @@ pub(crate) fn measure(
     seconds: u64,
     ending: &AtomicBool,
 ) -> Result<(Vec<Call>, Vec<PhonesError>), PhonesError> {
-    let calls = CALLS.iter().enumerate();
-    let calls: Vec<_> = calls
-        .filter(|(_, (caller, callee, _))| {
-            phones.program(*caller).is_some() && phones.program(*callee).is_some()
-        })
-        .collect();
+    let is_there = |call: &Planned| {
+        [call.caller, call.callee].iter().all(|kind| phones.program(*kind).is_some())
+    };
+    let calls: Vec<(usize, Planned)> =
+        planned().enumerate().filter(|(_, call)| is_there(call)).collect();
     let folder = tempfile::tempdir().map_err(PhonesError::Folder)?;
     let is_over = AtomicBool::new(false);
     let (talked, analysis) = thread::scope(|scope| {
@@ -137,27 +186,17 @@ pub(crate) fn measure(
                 let started = Sound::start(folder.path(), TONE);
                 sound = Some(started.map_err(|error| PhonesError::Start(SOUND, error))?);
             }
-            for (number, (_, callee, suite)) in &calls {
-                let end = End {
-                    phones,
-                    folder: folder.path(),
-                    number: *number,
-                    callee: *callee,
-                    is_caller: false,
-                };
-                running.push(end.start(*callee, *suite, seconds)?);
-            }
+            let mut start = |is_caller: bool| {
+                for (number, call) in &calls {
+                    let folder = folder.path();
+                    let end = End { phones, folder, number: *number, call: *call, is_caller };
+                    running.push(end.start(seconds)?);
+                }
+                Ok(())
+            };
+            start(false)?;
             thread::sleep(SETTLE);
-            for (number, (caller, callee, suite)) in &calls {
-                let end = End {
-                    phones,
-                    folder: folder.path(),
-                    number: *number,
-                    callee: *callee,
-                    is_caller: true,
-                };
-                running.push(end.start(*caller, *suite, seconds)?);
-            }
+            start(true)?;
             let end = Instant::now() + Duration::from_secs(seconds) + MARGIN;
             while Instant::now() < end && !ending.load(Ordering::SeqCst) {
                 thread::sleep(LOOK);
@@ -172,16 +211,18 @@ pub(crate) fn measure(
     talked?;
     let analysis = analysis.expect("the capture does not panic").map_err(PhonesError::Capture)?;
     let (mut found, mut silent) = (Vec::new(), Vec::new());
-    for (number, &(caller, callee, suite)) in calls {
+    for (number, call) in calls {
         let to = |is_caller| stream_to(&analysis, number, is_caller);
         match to(false).zip(to(true)) {
             Some((first, second)) => found.push(Call {
-                caller: caller.name().to_owned(),
-                callee: callee.name().to_owned(),
-                suite: suite.map(str::to_owned),
+                caller: call.caller.name().to_owned(),
+                callee: call.callee.name().to_owned(),
+                suite: call.suite.map(str::to_owned),
+                keys: call.keys.map(|keys| keys.name().to_owned()),
+                exchange: exchange_of(&analysis, number),
                 streams: [first, second],
             }),
-            None => silent.push(PhonesError::Silent(caller.name(), callee.name(), suite)),
+            None => silent.push(PhonesError::Silent(call)),
         }
     }
     Ok((found, silent))
@@ -210,12 +251,9 @@ fn rtp(number: usize, is_caller: bool) -> u16 {
 /// Returns the figures of the longest stream to a phone of a call. Other phones than Barebell's
 /// have RTP at all addresses, and name any of them, so that their ports tell the call.
 fn stream_to(analysis: &Analysis, number: usize, is_caller: bool) -> Option<Stream> {
-    let (own, ports) = (place(number, is_caller), rtp(number, is_caller));
-    let ports = ports..ports + RTP_PORTS;
-    let is_here = |place: &SocketAddr| place.ip() == own || ports.contains(&place.port());
     let streams = analysis.rtp.streams.iter();
     let stream = streams
-        .filter(|stream| is_here(&stream.destination))
+        .filter(|stream| is_at(&stream.destination, number, is_caller))
         .max_by_key(|stream| stream.packets)?;
     Some(Stream {
         packets: stream.packets,
@@ -227,21 +265,45 @@ fn stream_to(analysis: &Analysis, number: usize, is_caller: bool) -> Option<Stre
     })
 }
 
+/// Returns true if an address is one for media of a phone of a call.
+fn is_at(address: &SocketAddr, number: usize, is_caller: bool) -> bool {
+    let first = rtp(number, is_caller);
+    address.ip() == place(number, is_caller) || (first..first + RTP_PORTS).contains(&address.port())
+}
+
+/// Returns the exchange of keys of a call: one for each stream of packets, as for RTP and RTCP apart.
+fn exchange_of(analysis: &Analysis, number: usize) -> Exchange {
+    let is_its = |one: &&KeyExchange| {
+        [true, false].iter().any(|is_caller| {
+            is_at(&one.source, number, *is_caller) || is_at(&one.destination, number, *is_caller)
+        })
+    };
+    let all: Vec<&KeyExchange> = analysis.keys.list.iter().filter(is_its).collect();
+    let started = all.iter().map(|one| one.started_us).min().unwrap_or_default();
+    let ended = all.iter().map(|one| one.ended_us).max().unwrap_or_default();
+    Exchange {
+        packets: all.iter().map(|one| one.packets).sum(),
+        octets: all.iter().map(|one| one.octets).sum(),
+        ms: (ended - started) as f64 / 1e3,
+    }
+}
+
 /// An end of a call.
 struct End<'a> {
     phones: &'a Installed,
     folder: &'a Path,
     number: usize,
-    /// The kind of the called phone.
-    callee: Kind,
+    call: Planned,
     is_caller: bool,
 }
 
 impl End<'_> {
     /// Starts its phone, and waits until it listens.
-    fn start(&self, kind: Kind, suite: Option<&str>, seconds: u64) -> Result<Running, PhonesError> {
+    fn start(&self, seconds: u64) -> Result<Running, PhonesError> {
+        let Planned { caller, callee, keys, suite } = self.call;
+        let kind = if self.is_caller { caller } else { callee };
         let address = sip(kind, self.number, self.is_caller);
-        let callee = format!("sip:callee@{}", sip(self.callee, self.number, false));
+        let callee = format!("sip:callee@{}", sip(callee, self.number, false));
         let softphone = Softphone {
             kind,
             program: self.phones.program(kind).unwrap_or(Path::new(kind.programs().0[0])),
@@ -254,6 +316,7 @@ impl End<'_> {
             calls: self.is_caller.then_some(&*callee),
             seconds,
             tone: TONE,
+            keys,
             suite,
             records: false,
         };
@@ -275,11 +338,12 @@ mod tests {
 
     #[test]
     fn each_phone_of_all_calls_has_an_address_of_its_own() {
-        let ends = (0..CALLS.len()).flat_map(|call| [place(call, true), place(call, false)]);
+        let count = planned().count();
+        let ends = (0..count).flat_map(|call| [place(call, true), place(call, false)]);
         let mut all: Vec<IpAddr> = ends.collect();
         all.sort();
         all.dedup();
-        assert_eq!(all.len(), 2 * CALLS.len());
+        assert_eq!(all.len(), 2 * count);
         assert!(all.iter().all(IpAddr::is_loopback), "{all:?}");
     }
 }

@@ -113,12 +113,14 @@ pub(super) fn limits(system: &str, steps: &[(f64, Vec<&Run>)], criteria: &[Crite
         let mut limit: Option<Value> = None;
         for (at, runs) in steps {
             let Some((is_within, is_doubtful)) = judge(runs, *within) else { continue };
-            let limit = limit.get_or_insert_with(|| Value::of(*name, 0.0));
+            let open = || Value { is_open: true, ..Value::of(*name, 0.0) };
+            let limit = limit.get_or_insert_with(open);
             limit.is_doubtful |= is_doubtful;
             if is_within || number == 0 {
                 limit.value = *at;
             }
             if !is_within {
+                limit.is_open = false;
                 break;
             }
         }
@@ -128,7 +130,10 @@ pub(super) fn limits(system: &str, steps: &[(f64, Vec<&Run>)], criteria: &[Crite
     let lowest = values.iter().min_by(|one, other| one.value.total_cmp(&other.value));
     if let Some(lowest) = lowest {
         let is_doubtful = values.iter().any(|value| value.is_doubtful);
-        let total = Value { is_doubtful, ..Value::of("total", lowest.value) };
+        // The total is reached if any of the criteria at the lowest one is.
+        let mut at_lowest = values.iter().filter(|value| value.value <= lowest.value);
+        let is_open = at_lowest.all(|value| value.is_open);
+        let total = Value { is_doubtful, is_open, ..Value::of("total", lowest.value) };
         values.push(total);
     }
     Series { name: system.to_owned(), values }
@@ -159,11 +164,14 @@ mod tests {
             let steps: Vec<(f64, Vec<&Run>)> =
                 runs.iter().map(|(rate, run)| (*rate, vec![run])).collect();
             let values = limits("a", &steps, &criteria).values;
-            values.iter().map(|value| value.value).collect::<Vec<f64>>()
+            let is_open = values.iter().any(|value| value.is_open);
+            assert!(values.iter().all(|value| value.is_open == is_open), "{values:?}");
+            (values.iter().map(|value| value.value).collect::<Vec<f64>>(), is_open)
         };
-        assert_eq!(limits(&[(10.0, true), (20.0, true), (30.0, false)]), [30.0, 20.0, 20.0]);
-        assert_eq!(limits(&[(10.0, true), (20.0, true)]), [20.0, 20.0, 20.0]);
-        assert_eq!(limits(&[(10.0, false)]), [10.0, 0.0, 0.0]);
+        let reached = limits(&[(10.0, true), (20.0, true), (30.0, false)]);
+        assert_eq!(reached, (vec![30.0, 20.0, 20.0], false));
+        assert_eq!(limits(&[(10.0, true), (20.0, true)]), (vec![20.0, 20.0, 20.0], true));
+        assert_eq!(limits(&[(10.0, false)]), (vec![10.0, 0.0, 0.0], false));
     }
 
     #[test]

@@ -97,6 +97,30 @@ impl Kind {
     }
 }
 
+/// A protocol for the keys of SRTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// In session descriptions (RFC 4568).
+    Sdes,
+    /// By a DTLS handshake on the path of media (RFC 5764).
+    Dtls,
+    /// By ZRTP on the path of media (RFC 6189); not of baresip.
+    Zrtp,
+}
+
+impl Keys {
+    pub(crate) const ALL: [Self; 3] = [Self::Sdes, Self::Dtls, Self::Zrtp];
+
+    /// The name in records and figures.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Sdes => "SDES",
+            Self::Dtls => "DTLS-SRTP",
+            Self::Zrtp => "ZRTP",
+        }
+    }
+}
+
 /// The installed phones with their programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Installed(pub(crate) Vec<(Kind, PathBuf)>);
@@ -139,7 +163,9 @@ pub(crate) struct Softphone<'a> {
     pub(crate) seconds: u64,
     /// The frequency of the tone in hertz.
     pub(crate) tone: u16,
-    /// The suite of SRTP, which is then required; baresip offers one suite, and accepts others.
+    /// The protocol for the keys of SRTP, which is then required, and the suite of SRTP with keys by
+    /// SDES; baresip offers one suite, and accepts others.
+    pub(crate) keys: Option<Keys>,
     pub(crate) suite: Option<&'a str>,
     /// True if it records the received audio.
     pub(crate) records: bool,
@@ -192,8 +218,13 @@ impl Softphone<'_> {
             " --listen {} --codecs PCMU --play tone:{} --srtp {}",
             self.address,
             self.tone,
-            if self.suite.is_some() { "required" } else { "off" }
+            if self.keys.is_some() { "required" } else { "off" }
         );
+        match self.keys {
+            Some(Keys::Dtls) => line += " --keys dtls",
+            Some(Keys::Zrtp) => line += " --keys zrtp",
+            Some(Keys::Sdes) | None => {}
+        }
         if let Some(suite) = self.suite {
             line += &format!(" --suites {suite}");
         }
@@ -209,18 +240,23 @@ impl Softphone<'_> {
     fn baresip(&self) -> io::Result<Vec<String>> {
         let (address, last) = (self.address, self.rtp + RTP_PORTS - 1);
         let recorder = if self.records { "module sndfile.so\n" } else { "" };
+        let dtls = if self.keys == Some(Keys::Dtls) { "module dtls_srtp.so\n" } else { "" };
         let config = format!(
             "poll_method epoll\nsip_listen {address}\n\
              audio_player aubridge,nil\naudio_source ausine,{}\naudio_alert aubridge,nil2\n\
              ausrc_srate 48000\nausrc_channels 2\naudio_buffer 20-160\n\
              rtp_ports {}-{last}\nsnd_path {}\nmodule_path /usr/lib/baresip/modules\n\
-             module g711.so\nmodule srtp.so\nmodule ausine.so\nmodule aubridge.so\n{recorder}\
+             module g711.so\nmodule srtp.so\nmodule ausine.so\nmodule aubridge.so\n{dtls}{recorder}\
              module_tmp uuid.so\nmodule_tmp account.so\nmodule_app menu.so\n",
             self.tone,
             self.rtp,
             self.folder.display()
         );
-        let keys = if self.suite.is_some() { ";mediaenc=srtp-mand" } else { "" };
+        let keys = match self.keys {
+            Some(Keys::Sdes) => ";mediaenc=srtp-mand",
+            Some(Keys::Dtls) => ";mediaenc=dtls_srtp",
+            Some(Keys::Zrtp) | None => "",
+        };
         let account = match self.account {
             Some(Account { user, password, domain, server }) => format!(
                 "<sip:{user}@{domain}>;auth_user={user};auth_pass={password};regint=600;\
@@ -243,8 +279,13 @@ impl Softphone<'_> {
     /// Returns the arguments, and the commands on the standard input.
     fn linphone(&self) -> io::Result<(Vec<String>, String)> {
         let (ip, port) = (self.address.ip(), self.address.port());
-        let (encryption, is_mandatory) =
-            if self.suite.is_some() { ("srtp", 1) } else { ("none", 0) };
+        let encryption = match self.keys {
+            None => "none",
+            Some(Keys::Sdes) => "srtp",
+            Some(Keys::Dtls) => "dtls",
+            Some(Keys::Zrtp) => "zrtp",
+        };
+        let is_mandatory = u8::from(self.keys.is_some());
         let suites =
             self.suite.map_or_else(String::new, |suite| format!("srtp_crypto_suites={suite}\n"));
         let user = self.account.map_or(self.user, |account| account.user);

@@ -200,7 +200,9 @@ impl Figure {
         let is_ours = |series: &&Series| OURS.iter().any(|name| series.name.starts_with(name));
         let mut defeats = Vec::new();
         for series in ours.iter().filter(is_ours) {
-            for value in &series.values {
+            // A limit that was not reached is not beaten by a higher one.
+            let reached = |value: &&Value| !(value.is_open && better == Better::More);
+            for value in series.values.iter().filter(reached) {
                 let same = theirs.iter().flat_map(|series| &series.values);
                 let is_same = |theirs: &&Value| match &value.key {
                     Key::Name(name) if self.across => {
@@ -354,7 +356,7 @@ mod tests {
     fn figures_of_the_sources_that_are_better_are_named() {
         let source = Source::read();
         let figure = |id: &str| source.figures.iter().find(|figure| figure.id == id).unwrap();
-        let value = |key, value| Value { key, value, range: None, is_doubtful: false };
+        let value = |key, value| Value { key, ..Value::at(0.0, value) };
         let series = |name: &str, values| vec![Series { name: name.to_owned(), values }];
         let at = |x, y| value(Key::At(x), y);
         let named = |name: &str, it| value(Key::Name(name.to_owned()), it);
@@ -372,6 +374,13 @@ mod tests {
         let ours = |it| series("here", vec![named("barebell", it), named("kamailio", -1.0)]);
         assert!(figure("000-IV.F-coefficient").defeats(&ours(0.55), &theirs).is_empty());
         assert_eq!(figure("000-IV.F-coefficient").defeats(&ours(0.4), &theirs).len(), 1);
+
+        // Of a limit that was not reached the highest step is no defeat.
+        let theirs = series("OpenSIPS", vec![named("CPU", 1600.0)]);
+        let mut ours = series("barebell", vec![named("CPU", 1000.0)]);
+        assert_eq!(figure("004-T1-proxy").defeats(&ours, &theirs).len(), 1);
+        ours[0].values[0].is_open = true;
+        assert!(figure("004-T1-proxy").defeats(&ours, &theirs).is_empty());
     }
 
     #[test]

@@ -18,7 +18,8 @@ impl Source {
             }
         }
         text += "\n## Figures of the sources that are better than ours\n\n\
-                 Ours are of `barebell-bench seeds` on two processors, which the load shares with the system under test.\n\n\
+                 Ours are of two runs of the short form of `barebell-bench seeds` on two processors, which the load shares with the \
+                 system under test and\nother programs, so that most of their values are not valid.\n\n\
                  | figure | subject | difference |\n| --- | --- | --- |\n";
         for figure in &self.figures {
             if let Some(defeat) = &figure.defeat {

@@ -68,6 +68,15 @@ fn wait_for(port: u16) {
     }
 }
 
+/// Waits until a program accepts connections at the port.
+fn wait_for_listener(port: u16) {
+    let start = Instant::now();
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(start.elapsed() < Duration::from_secs(30), "no program is at port {port}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Runs SIPp, and returns its status and the last counts of its messages by column.
 fn sipp(folder: &Path, port: u16, line: &str) -> (i32, Vec<(String, u64)>) {
     let line = format!(
@@ -266,6 +275,32 @@ fn sipp_calls_our_callee() {
 }
 
 #[test]
+fn several_workers_wait_for_calls_at_one_port() {
+    let _turn = turn();
+    for transport in ["udp", "tcp"] {
+        let (folder, port) = (folder(), free_port());
+        let address = format!("{transport}:127.0.0.1:{port}");
+        let line =
+            format!("scenario answer.xml --listen {address} --workers 3 --calls 60 --json --quiet");
+        let callee = Background::start(BENCH, folder.path(), &line);
+        if transport == "udp" {
+            wait_for(port)
+        } else {
+            wait_for_listener(port)
+        }
+        let line = format!("call.xml --target {address} --workers 4 --calls 60 --recv-timeout 20s");
+        let (status, figures) = ours(folder.path(), &line);
+        assert_eq!(status, 0, "{transport}: {figures:#}");
+        let ended = callee.ended();
+        assert_eq!(ended.status, 0, "{transport}: {ended:?}");
+        let figures: Value = serde_json::from_str(&ended.out).unwrap();
+        // A source has one worker, and each of the sources 15 calls.
+        let counts = &figures["counts"];
+        assert_eq!((&counts["succeeded"], &counts["held_back"]), (&60.into(), &0.into()));
+    }
+}
+
+#[test]
 fn ours_call_each_other_over_connections_with_audio_that_comes_back() {
     let _turn = turn();
     for transport in ["tcp", "tls", "ws", "wss"] {
@@ -281,11 +316,7 @@ fn calls_with_audio(transport: &str) {
     let address = format!("{transport}:127.0.0.1:{port}");
     let line = format!("scenario answer.xml --listen {address} --rtp-echo --json --quiet");
     let callee = Background::start(BENCH, folder.path(), &line);
-    let start = Instant::now();
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(start.elapsed() < Duration::from_secs(30), "the callee does not listen");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for_listener(port);
     let line = format!("play.xml --target {address} --calls 2 --recv-timeout 20s");
     let (status, figures) = ours(folder.path(), &line);
     assert_eq!(status, 0, "{figures:#}");

@@ -15,7 +15,7 @@ pub(crate) use calls::{CallsCommand, CallsFlags, DrainFlags, HistoryFlags};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 pub(crate) use office::{RouteFlags, VoicemailCommand};
-pub(crate) use place::{Place, ScreenFlags};
+pub(crate) use place::{Place, ScreenFlags, StatusFlags};
 use sip_server::config::{Domain, Mode, State};
 use std::path::{Path, PathBuf};
 pub(crate) use token::TokenCommand;
@@ -46,7 +46,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     User(UserCommand),
     /// Show the state of the server: users, registrations, transactions, counters, rates
-    Status(ScreenFlags),
+    Status(StatusFlags),
     /// Show the registrations: address of record, contact, flow, expiry, User-Agent; or end one
     Registrations(RegistrationsFlags),
     /// Show the calls that are relayed or pass the B2BUA, with their quality, search those that

@@ -54,6 +54,17 @@ pub(crate) struct ScreenFlags {
     pub(crate) place: Place,
 }
 
+/// The options of `status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusFlags {
+    /// Show the totals alone, at once: rates need two samples, a second apart
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) totals: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) screen: ScreenFlags,
+}
+
 /// `text` quoted as one word for a shell.
 fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);

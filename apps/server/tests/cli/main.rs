@@ -224,6 +224,12 @@ fn a_running_server_is_asked_and_a_stopped_one_s_data_read() {
     assert!(site.bad("user add dave --password x").contains("a.com, b.com"));
     let status: serde_json::Value = serde_json::from_str(&site.good("status --json")).unwrap();
     assert_eq!((&status["running"], &status["users"]), (&true.into(), &2.into()));
+    let totals: serde_json::Value =
+        serde_json::from_str(&site.good("status --json --totals")).unwrap();
+    assert_eq!(
+        (&totals["counters"].is_object(), &totals["rates"]),
+        (&true, &serde_json::json!({}))
+    );
     assert_eq!(site.good("registrations"), "no user is registered\n");
     let error = site.bad("serve --listen udp:127.0.0.1:0");
     assert!(error.contains("a server runs already with the data in"), "{error}");

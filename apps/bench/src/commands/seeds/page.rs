@@ -5,7 +5,7 @@ use crate::record::Record;
 use crate::report::{self, Plate};
 use crate::seeds::ours::{self, Found, Results};
 use crate::seeds::source::{Figure, Numbers, Source};
-use crate::series::{Key, Series, Value};
+use crate::series::{Series, Value};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -112,17 +112,10 @@ fn about(source: &Source, results: &Results) -> Vec<String> {
 
 fn of_source(numbers: &Numbers) -> Series {
     let point = |point: &Vec<f64>| Value {
-        key: Key::At(point[0]),
-        value: point[1],
         range: (point.len() == 4).then(|| (point[2], point[3])),
-        is_doubtful: false,
+        ..Value::at(point[0], point[1])
     };
-    let bar = |(name, value): &(String, f64)| Value {
-        key: Key::Name(name.clone()),
-        value: *value,
-        range: None,
-        is_doubtful: false,
-    };
+    let bar = |(name, value): &(String, f64)| Value::of(name, *value);
     let points = numbers.points.iter().map(point);
     let name = match &numbers.name[..] {
         "source" => "source".to_owned(),

@@ -9,7 +9,7 @@ mod tftp;
 
 pub(crate) use machine::{QEMU, find_image};
 
-use super::softphone::{self, Account, Installed, Kind, RTP_PORTS, Running, Softphone};
+use super::softphone::{self, Account, Installed, Keys, Kind, RTP_PORTS, Running, Softphone};
 use crate::link::Link;
 use crate::sut::{self, DOMAIN, Mode, Wanted};
 use crate::users::Users;
@@ -483,6 +483,7 @@ impl<'a> Site<'a> {
                     calls,
                     seconds: self.patience.as_secs(),
                     tone: TONES[end],
+                    keys: srtp.then_some(Keys::Sdes),
                     suite: srtp.then_some(SUITE),
                     records: true,
                 }

@@ -1,7 +1,7 @@
-//! The regularity of phones' packets.
+//! The regularity of phones' packets, and the cost of their exchanges of keys.
 
-use crate::seeds::phones::{Call, Stream};
-use crate::seeds::softphone::Kind;
+use crate::seeds::phones::{Call, Exchange, Stream};
+use crate::seeds::softphone::{Keys, Kind};
 use crate::series::{Series, Value, named};
 
 /// Our phone.
@@ -39,19 +39,73 @@ const GROUPS: [(&str, Group); 4] = [
     ("phone-throughput-", throughput),
 ];
 
+/// The figures of an exchange of keys by the ends of the names of derivations; `None` without
+/// packets.
+const EXCHANGES: [(&str, fn(&Exchange) -> Option<f64>); 4] = [
+    ("packets", |exchange| Some(exchange.packets as f64)),
+    ("octets", |exchange| Some(exchange.octets as f64)),
+    ("size", |exchange| {
+        (exchange.packets > 0).then(|| exchange.octets as f64 / exchange.packets as f64)
+    }),
+    ("time", |exchange| Some(exchange.ms)),
+];
+
+/// A figure of calls.
+type Derivation = Box<dyn Fn(&[Call]) -> Vec<Series>>;
+
+/// The beginning of the names of derivations of the exchange of keys.
+const EXCHANGE: &str = "phone-exchange-";
+
 /// Returns the derivation with this name, if there is one.
-pub(super) fn derivation(name: &str) -> Option<impl Fn(&[Call]) -> Vec<Series> + use<>> {
+pub(super) fn derivation(name: &str) -> Option<Derivation> {
+    if let Some(end) = name.strip_prefix(EXCHANGE) {
+        if let Some((_, value)) = EXCHANGES.iter().find(|(known, _)| *known == end) {
+            return Some(Box::new(|calls| by_keys(calls, |call| value(&call.exchange))));
+        }
+        let (_, figure) = FIGURES.iter().find(|(known, _)| *known == end)?;
+        return Some(Box::new(|calls| by_keys(calls, |call| Some(of_both(call, *figure)))));
+    }
     GROUPS.iter().find_map(|(group, derive)| {
         let figure = name.strip_prefix(group)?;
         let (_, figure) = FIGURES.iter().find(|(known, _)| *known == figure)?;
-        Some(move |calls: &[Call]| derive(calls, *figure))
+        let derivation: Derivation = Box::new(|calls| derive(calls, *figure));
+        Some(derivation)
     })
 }
 
-/// Returns the call of two phones with or without SRTP; of several suites the first.
+/// Returns a figure of both streams of a call.
+fn of_both(call: &Call, (figure, is_highest): Figure) -> f64 {
+    let [one, other] = &call.streams;
+    let (one, other) = (figure(one), figure(other));
+    if is_highest { one.max(other) } else { (one + other) / 2.0 }
+}
+
+/// Returns a figure of the calls between two phones of a kind by the protocol of keys, for each
+/// phone.
+fn by_keys(calls: &[Call], value: impl Fn(&Call) -> Option<f64>) -> Vec<Series> {
+    let of_phone = |phone: &str| {
+        let values = Keys::ALL.into_iter().map(Keys::name).filter_map(|keys| {
+            let is_it = |call: &&Call| {
+                let of_phone = call.caller == phone && call.callee == phone;
+                of_phone && call.keys.as_deref() == Some(keys)
+            };
+            Some((keys.to_owned(), value(calls.iter().find(is_it)?)?))
+        });
+        named(phone, values.collect::<Vec<_>>())
+    };
+    Kind::ALL.into_iter().map(Kind::name).map(of_phone).collect()
+}
+
+/// Returns true for a call without SRTP.
+fn is_clear(call: &Call) -> bool {
+    call.suite.is_none() && call.keys.is_none()
+}
+
+/// Returns the call of two phones without SRTP, or with keys by SDES; of several suites the first.
 fn call<'c>(calls: &'c [Call], caller: &str, callee: &str, is_secure: bool) -> Option<&'c Call> {
     calls.iter().find(|call| {
-        call.caller == caller && call.callee == callee && call.suite.is_some() == is_secure
+        let is_it = if is_secure { call.suite.is_some() } else { is_clear(call) };
+        call.caller == caller && call.callee == callee && is_it
     })
 }
 
@@ -65,13 +119,11 @@ fn both(values: impl Fn(bool) -> Vec<Value>) -> Vec<Series> {
 }
 
 /// Returns the figure of calls between two phones of a kind.
-fn alike(calls: &[Call], (figure, is_highest): Figure) -> Vec<Series> {
+fn alike(calls: &[Call], figure: Figure) -> Vec<Series> {
     both(|is_secure| {
         let value = |phone: &str| {
-            let [one, other] = &call(calls, phone, phone, is_secure)?.streams;
-            let (one, other) = (figure(one), figure(other));
-            let value = if is_highest { one.max(other) } else { (one + other) / 2.0 };
-            Some(Value::of(phone, value))
+            let call = call(calls, phone, phone, is_secure)?;
+            Some(Value::of(phone, of_both(call, figure)))
         };
         Kind::ALL.into_iter().map(Kind::name).filter_map(value).collect()
     })
@@ -116,7 +168,7 @@ fn throughput(calls: &[Call], (figure, _): Figure) -> Vec<Series> {
             let suite = call.suite.as_deref();
             let is_known = match (suite, end) {
                 (Some(suite), Some(end)) => suite.contains("128") && suite.ends_with(end),
-                (suite, end) => suite.is_none() && end.is_none(),
+                (_, end) => is_clear(call) && end.is_none(),
             };
             is_known && call.caller == OURS && call.callee == OURS
         };
@@ -140,7 +192,9 @@ mod tests {
         let call = |suite: Option<&str>, kbit_per_s| {
             let stream = Stream { mean_delta: 20.01, kbit_per_s, ..Stream::default() };
             let (caller, callee) = (OURS.to_owned(), OURS.to_owned());
-            Call { caller, callee, suite: suite.map(str::to_owned), streams: [stream; 2] }
+            let keys = suite.map(|_| Keys::Sdes.name().to_owned());
+            let (suite, streams) = (suite.map(str::to_owned), [stream; 2]);
+            Call { caller, callee, suite, keys, streams, ..Call::default() }
         };
         let calls = [
             call(None, 79.96),
@@ -151,5 +205,27 @@ mod tests {
         let derive = derivation("phone-throughput-frame").expect("a derivation");
         let values: Vec<f64> = derive(&calls)[0].values.iter().map(|value| value.value).collect();
         assert_eq!(values, [214.0, 218.0, 224.0]);
+    }
+    #[test]
+    fn an_exchange_of_keys_has_its_packets_beside_those_of_none() {
+        let call = |keys: Keys, packets, octets| Call {
+            caller: OURS.to_owned(),
+            callee: OURS.to_owned(),
+            suite: (keys == Keys::Sdes).then(|| "AES_CM_128_HMAC_SHA1_80".to_owned()),
+            keys: Some(keys.name().to_owned()),
+            exchange: Exchange { packets, octets, ms: 0.0 },
+            ..Call::default()
+        };
+        let calls = [call(Keys::Sdes, 0, 0), call(Keys::Zrtp, 5, 1005)];
+        let values = |name: &str| {
+            let series = derivation(name).expect("a derivation")(&calls).swap_remove(0);
+            assert_eq!(series.name, OURS);
+            series.values.into_iter().map(|value| value.value).collect::<Vec<_>>()
+        };
+        assert_eq!(values("phone-exchange-packets"), [0.0, 5.0]);
+        assert_eq!(values("phone-exchange-size"), [201.0]);
+        // A call with such keys is no call without SRTP.
+        let clear = derivation("phone-alike-max-delta").expect("a derivation")(&calls);
+        assert!(clear[0].values.is_empty() && clear[1].values.len() == 1, "{clear:?}");
     }
 }
