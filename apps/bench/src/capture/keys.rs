@@ -11,9 +11,13 @@ const EXCHANGES: usize = 50_000;
 const ZRTP: &[u8] = b"ZRTP";
 /// The first octet of a ZRTP packet.
 const ZRTP_FIRST: u8 = 0x10;
-/// The first octets of DTLS records (RFC 7983 section 7), and the first of their version.
-const DTLS_FIRST: std::ops::RangeInclusive<u8> = 20..=63;
+/// The content types of DTLS records in clear (RFC 6347 section 4.1) but alerts, which also end a
+/// connection, and the first octet of their version.
+const CHANGE_CIPHER_SPEC: u8 = 20;
+const HANDSHAKE: u8 = 22;
 const DTLS_MAJOR: u8 = 0xfe;
+/// The first octets of encrypted records of DTLS 1.3, which have no version (RFC 9147 section 4).
+const ENCRYPTED: std::ops::RangeInclusive<u8> = 32..=63;
 /// The length of the header of a DTLS record.
 const DTLS_HEADER: usize = 13;
 
@@ -32,9 +36,7 @@ impl KeyProtocol {
             [first, ..] if *first == ZRTP_FIRST && payload.get(4..8) == Some(ZRTP) => {
                 Some(Self::Zrtp)
             }
-            [first, DTLS_MAJOR, ..]
-                if DTLS_FIRST.contains(first) && payload.len() >= DTLS_HEADER =>
-            {
+            [CHANGE_CIPHER_SPEC | HANDSHAKE, DTLS_MAJOR, ..] if payload.len() >= DTLS_HEADER => {
                 Some(Self::Dtls)
             }
             _ => None,
@@ -84,9 +86,17 @@ pub(super) struct KeyBook {
 impl KeyBook {
     /// Handles a datagram that is neither SIP nor RTP. Returns true if it is one of a key exchange.
     pub(super) fn take(&mut self, datagram: &Transported<'_>) -> bool {
-        let Some(protocol) = KeyProtocol::of(&datagram.payload) else { return false };
         let (source, destination) = (datagram.source, datagram.destination);
-        let key = (source.min(destination), source.max(destination), protocol);
+        let key = |protocol| (source.min(destination), source.max(destination), protocol);
+        let protocol = KeyProtocol::of(&datagram.payload).or_else(|| {
+            // Only after a handshake message in clear: text has such octets, too.
+            let is_encrypted =
+                datagram.payload.first().is_some_and(|first| ENCRYPTED.contains(first));
+            let is_known = || self.exchanges.contains_key(&key(KeyProtocol::Dtls));
+            (is_encrypted && is_known()).then_some(KeyProtocol::Dtls)
+        });
+        let Some(protocol) = protocol else { return false };
+        let key = key(protocol);
         if self.exchanges.len() >= EXCHANGES && !self.exchanges.contains_key(&key) {
             self.left_out += 1;
             return true;
@@ -140,13 +150,16 @@ mod tests {
         let record = [&[22, 0xfe, 0xfd][..], &[0; 20]].concat();
         assert!(book.take(&datagram(2_000_000, false, &hello)));
         assert!(book.take(&datagram(5_000_000, true, &hello)));
+        // An encrypted record of DTLS 1.3 follows one in clear.
+        assert!(!book.take(&datagram(2_500_000, true, &[46; 40])));
         assert!(book.take(&datagram(3_000_000, true, &record)));
+        assert!(book.take(&datagram(4_000_000, false, &[46; 40])));
         let found = book.finish();
         assert_eq!((found.list.len(), found.left_out), (2, 0));
         let [zrtp, dtls] = [&found.list[0], &found.list[1]];
         assert_eq!((zrtp.protocol, zrtp.packets, zrtp.octets), (KeyProtocol::Zrtp, 2, 96));
         assert_eq!((zrtp.started_us, zrtp.ended_us), (2_000, 5_000));
-        assert_eq!((dtls.protocol, dtls.packets, dtls.octets), (KeyProtocol::Dtls, 1, 51));
+        assert_eq!((dtls.protocol, dtls.packets, dtls.octets), (KeyProtocol::Dtls, 2, 51 + 68));
         assert_eq!(dtls.source, "10.0.0.2:5000".parse().unwrap());
     }
 
@@ -157,7 +170,9 @@ mod tests {
         let stun = [b"\0\x01\0\0\x21\x12\xa4\x42".as_slice(), &[0; 12]].concat();
         // A TLS record, and records and packets that are too short.
         let tls = [&[22, 3, 3][..], &[0; 20]].concat();
-        for other in [&rtp[..], &stun, &tls, &[22, 0xfe, 0xfd], b"\x10\0\0\x01ZRT", b""] {
+        let alert = [&[21, 0xfe, 0xfd][..], &[0; 20]].concat();
+        let short = [22, 0xfe, 0xfd];
+        for other in [&rtp[..], &stun, &tls, &alert, &short, b"\x10\0\0\x01ZRT", b""] {
             assert!(!book.take(&datagram(0, false, other)), "{other:?}");
         }
         assert_eq!(book.finish(), KeyExchanges::default());

@@ -68,7 +68,7 @@ pub(super) fn derivation(name: &str) -> Option<Derivation> {
     GROUPS.iter().find_map(|(group, derive)| {
         let figure = name.strip_prefix(group)?;
         let (_, figure) = FIGURES.iter().find(|(known, _)| *known == figure)?;
-        let derivation: Derivation = Box::new(|calls| derive(calls, *figure));
+        let derivation: Derivation = Box::new(move |calls| derive(calls, *figure));
         Some(derivation)
     })
 }
