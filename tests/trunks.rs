@@ -2,6 +2,10 @@
 //! the office is silent.
 
 use peers::office::{ACCOUNT, ALICE, HOST, Office, PROVIDER, SESSION, SUBSCRIBER};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use test_support::agent::Agent;
 
 #[test]
@@ -108,4 +112,107 @@ fn a_call_comes_in_from_the_trunk_to_the_numbers_of_the_office_alone() {
     alice.request("ACK");
     assert_eq!(stranger.final_response("INVITE").status(), Some(486));
     drop(office.provider);
+}
+
+/// The hook of an operator: it refuses calls to numbers that end in 99, leads others
+/// past the first trunk, and gives no answer to those that end in 77. Returns its URL, and the
+/// contents of its requests.
+fn hook() -> (String, Receiver<String>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a socket can be bound");
+    let url = format!("http://{}/route", listener.local_addr().expect("the socket is bound"));
+    let (seen, requests) = mpsc::channel();
+    thread::spawn(move || {
+        let mut silent = Vec::new();
+        for connection in listener.incoming() {
+            let mut connection = connection.expect("a connection");
+            let mut received = Vec::new();
+            let content = loop {
+                let mut part = [0; 4096];
+                let length = connection.read(&mut part).expect("a request");
+                received.extend_from_slice(&part[..length]);
+                let text = String::from_utf8_lossy(&received).into_owned();
+                if length == 0 {
+                    break String::new();
+                }
+                if let Some((_, content)) = text.split_once("\r\n\r\n")
+                    && content.ends_with('}')
+                {
+                    break content.to_owned();
+                }
+            };
+            let answer = match &content {
+                it if it.contains("99\",\"class\"") => {
+                    "{\"action\":\"refuse\",\"status\":603,\"reason\":\"no credit\"}"
+                }
+                it if it.contains("77\",\"class\"") => "",
+                it if it.contains("\"out\"") => "{\"action\":\"allow\",\"trunks\":[\"uplink\"]}",
+                _ => "{\"action\":\"allow\"}",
+            };
+            let _ = seen.send(content);
+            if answer.is_empty() {
+                silent.push(connection);
+                continue;
+            }
+            let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: ";
+            let _ = write!(connection, "{head}{}\r\n\r\n{answer}", answer.len());
+        }
+    });
+    (url, requests)
+}
+
+#[test]
+fn a_hook_decides_on_calls_to_and_from_trunks_but_not_on_emergency_calls() {
+    let (url, requests) = hook();
+    let office = Office::with(
+        "",
+        "",
+        &format!("[numbers.hook]\nurl = \"{url}\"\ntimeout = \"1s\"\nfallback = \"refuse\"\n"),
+    );
+    let (mut alice, mut subscriber) = (office.user(ALICE), office.subscriber());
+    let call = |alice: &mut Agent, number: &str| {
+        let mut here = alice.dialog(&office.office.uri(number));
+        alice.ask(&mut here, "INVITE", "", SESSION);
+        alice.final_response("INVITE")
+    };
+    // It goes past the silent trunk, which is the first one of the plan.
+    let mut here = alice.dialog(&office.office.uri(&format!("+{SUBSCRIBER}")));
+    alice.ask(&mut here, "INVITE", "", SESSION);
+    let invite = subscriber.request("INVITE");
+    let there = subscriber.dialog_with(&invite);
+    subscriber.answer(&invite, &there, 486, "", "");
+    subscriber.request("ACK");
+    assert_eq!(alice.final_response("INVITE").status(), Some(486));
+    let asked = requests.recv().expect("a request of the hook");
+    for part in [
+        "\"direction\":\"out\"",
+        "\"user\":\"alice@barebell.test\"",
+        &format!("\"number\":\"{SUBSCRIBER}\",\"class\":\"national\""),
+        "\"trunks\":[\"silent\",\"uplink\"]",
+    ] {
+        assert!(asked.contains(part), "{part}: {asked}");
+    }
+    assert_eq!(office.office.counter("trunk-call-failures"), 0, "486 is final");
+    // A refusal, and a silent hook.
+    let refused = call(&mut alice, "+4930999");
+    assert_eq!(refused.status(), Some(603), "{refused}");
+    assert!(refused.to_string().contains("text=\"no credit\""), "{refused}");
+    office.office.wait_for_line("it is refused with 603: no credit");
+    assert_eq!(call(&mut alice, "+4930777").status(), Some(480));
+    office.office.wait_for_line("it is refused without a decision");
+    assert_eq!(office.office.counter("calls-undecided"), 1);
+    assert_eq!(office.office.counter("hook-refused"), 1);
+    assert_eq!(requests.try_iter().count(), 2);
+    // An emergency call, which the provider does not know.
+    assert_ne!(call(&mut alice, "112").status(), Some(480));
+    assert_eq!(requests.try_iter().count(), 0);
+    // A call that comes in.
+    let mut there = subscriber.dialog(&office.office.uri(&format!("+{ACCOUNT}")));
+    subscriber.ask(&mut there, "INVITE", "", SESSION);
+    let invite = alice.request("INVITE");
+    let here = alice.dialog_with(&invite);
+    alice.answer(&invite, &here, 486, "", "");
+    alice.request("ACK");
+    assert_eq!(subscriber.final_response("INVITE").status(), Some(486));
+    let asked = requests.recv().expect("a request of the hook");
+    assert!(asked.contains("\"in\"") && asked.contains("\"trunks\":[\"uplink\"]"), "{asked}");
 }

@@ -23,4 +23,5 @@ mod relay;
 mod relay_places;
 mod sources;
 mod tickets;
+mod trunk_servers;
 mod web_proxy;

@@ -32,6 +32,8 @@ pub(crate) enum Outcome {
     Untrusted(String),
     /// There is no route to the remote end, or no network.
     NoRoute(String),
+    /// The server knows the account, or needs none, and does not permit the request (403).
+    Forbidden(String),
 }
 
 /// The reason of a server's 403 for a domain that it does not have.
@@ -57,6 +59,7 @@ impl Outcome {
             Self::Unmet(_) => 21,
             Self::Untrusted(_) => 22,
             Self::NoRoute(_) => 23,
+            Self::Forbidden(_) => 24,
         }
     }
 
@@ -81,6 +84,7 @@ impl Outcome {
             Self::Unmet(_) => Self::Unmet,
             Self::Untrusted(_) => Self::Untrusted,
             Self::NoRoute(_) => Self::NoRoute,
+            Self::Forbidden(_) => Self::Forbidden,
         };
         with(format!("{place}: {self}"))
     }
@@ -128,7 +132,7 @@ impl Outcome {
     pub(crate) fn of_registration(failure: &Failure, account: &str) -> Self {
         match failure {
             Failure::Refused { status: 403, reason } if reason == DOMAIN_NOT_SERVED => {
-                Self::Unauthorized(format!(
+                Self::Forbidden(format!(
                     "the registrar of {account} answers 403 {reason}: its operator knows the \
                      domains (`barebell status`)"
                 ))
@@ -143,7 +147,9 @@ impl Outcome {
     fn of_status(status: u16, reason: &str, party: &str) -> Self {
         let text = format!("{party} answers {status} {reason}");
         match status {
-            401 | 403 | 407 => Self::Unauthorized(text),
+            401 | 407 => Self::Unauthorized(text),
+            // A wrong password is answered with another challenge.
+            403 => Self::Forbidden(text),
             404 | 410 | 484 | 604 => Self::NotFound(text),
             408 | 480 => Self::NoAnswer(text),
             415 | 488 | 606 => Self::NoCommonCodec(text),
@@ -208,7 +214,8 @@ impl fmt::Display for Outcome {
             | Self::NotSecured(text)
             | Self::Unmet(text)
             | Self::Untrusted(text)
-            | Self::NoRoute(text) => f.write_str(text),
+            | Self::NoRoute(text)
+            | Self::Forbidden(text) => f.write_str(text),
         }
     }
 }
@@ -230,7 +237,7 @@ mod tests {
             Outcome::of_end(&End::Failed(failure), "bob").code()
         };
         let codes = [486, 600, 603, 480, 404, 403, 488, 500].map(status);
-        assert_eq!(codes, [10, 10, 11, 12, 13, 14, 17, 1]);
+        assert_eq!(codes, [10, 10, 11, 12, 13, 24, 17, 1]);
         assert_eq!(Outcome::of_end(&End::HungUp, "bob").code(), 0);
         let failed = |failure| Outcome::of_end(&End::Failed(failure), "bob").code();
         let codes = [Failure::Unreachable, Failure::Untrusted, Failure::NoRoute].map(failed);
@@ -245,13 +252,15 @@ mod tests {
         assert_eq!(cause(refused), "the registrar of sip:a@b answers 500 Oops");
         let refused = Failure::Refused { status: 403, reason: "Domain Not Served".into() };
         let refused = Outcome::of_registration(&refused, "sip:a@b");
-        assert_eq!(refused.code(), 14);
+        assert_eq!(refused.code(), 24);
         assert!(
             refused.to_string().contains("403 Domain Not Served: its operator knows the domains")
         );
         let missing = denied(Denial::NoPassword);
         assert!(missing.contains("BAREBELL_PHONE_PASSWORD") && missing.contains("--password-fd"));
         assert!(denied(Denial::Wrong).contains("password is wrong"));
+        let wrong = Failure::Unauthorized { realm: "home".into(), denial: Denial::Wrong };
+        assert_eq!(Outcome::of_registration(&wrong, "sip:a@b").code(), 14);
         let other = denied(Denial::OtherRealm { known: "work".into() });
         assert!(other.contains("home asks") && other.contains("realm work"), "{other}");
     }

@@ -40,7 +40,7 @@ pub(crate) struct Record {
     pub(crate) ended: String,
     /// Seconds from the answer to the end.
     pub(crate) duration: Option<f64>,
-    /// `caller`, `callee` or `server`.
+    /// `caller`, `callee`, `server` or `limit`.
     pub(crate) ended_by: String,
     /// The final response that the caller got, if it is no 2xx.
     pub(crate) status: Option<u16>,
@@ -54,6 +54,9 @@ pub(crate) struct Record {
     /// `group` for a member of the called group.
     #[serde(default)]
     pub(crate) forward_reason: Option<String>,
+    /// The user or group that the called number belongs to. Not written for a call by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) number_of: Option<String>,
     /// True if no packet came within 5 seconds after the answer.
     pub(crate) no_media: Option<bool>,
     pub(crate) streams: Vec<Stream>,
@@ -169,6 +172,7 @@ impl From<&CallRecord> for Record {
                 Party::Caller => "caller",
                 Party::Callee => "callee",
                 Party::Server => "server",
+                Party::Limit => "limit",
             }
             .to_owned(),
             status: record.response.as_ref().map(|(status, _)| *status),
@@ -176,6 +180,7 @@ impl From<&CallRecord> for Record {
             reason: record.reason.as_deref().map(shown),
             forwarded_to: record.retargeted.as_ref().map(|it| printable(&it.user)),
             forward_reason: record.retargeted.as_ref().map(|it| it.reason.to_string()),
+            number_of: record.owner.as_deref().map(printable),
             no_media: report.no_media,
             streams: streams(report),
         }
@@ -189,6 +194,8 @@ impl Record {
         Some(StoredCall {
             ended: instant(ended),
             parties: [&self.caller, &self.callee].map(|uri| party(uri)),
+            led_to: self.forwarded_to.clone(),
+            number_of: self.number_of.clone(),
             is_failed: self.answered.is_none() || self.no_media == Some(true),
             record: serde_json::to_string(self).ok()?,
         })

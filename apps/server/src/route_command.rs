@@ -1,11 +1,15 @@
 //! `barebell route`: the destination of a number by the numbering plan, without a call.
 
+use crate::access::Access;
+use crate::admin::ask::Ask;
+use crate::admin::{Request, UserFound};
 use crate::cli::RouteFlags;
 use crate::failure::Failure;
 use crate::output::{Out, printable};
 use crate::settings::Settings;
 use numbers::{Attempt, Caller, Outcome, Plan, Query, Refusal, Route, Service, TrunkId};
 use serde::Serialize;
+use sip_server::{Config, Watch};
 
 /// A route as JSON.
 #[derive(Serialize)]
@@ -104,26 +108,80 @@ fn words(service: &Service) -> (&'static str, Option<&str>) {
     }
 }
 
+/// The names of the house, which calls by name go to, and those that a number leads to.
+struct House<'h> {
+    config: &'h Config,
+    /// The default domain.
+    domain: &'h str,
+    is_user: &'h dyn Fn(&str) -> Option<bool>,
+}
+
+impl House<'_> {
+    /// The destination of a call by `caller` to `number`, for which the plan has the `outcome`.
+    fn lead(&self, outcome: Outcome, number: &str, caller: Caller<'_>) -> Outcome {
+        let name = match &outcome {
+            Outcome::Name => number,
+            Outcome::User(name) => name,
+            _ => return outcome,
+        };
+        let watching = &self.config.watching;
+        let picked_up = name.strip_prefix(&watching.pickup).filter(|user| {
+            let has_pickup = !watching.pickup.is_empty() && watching.calls == Watch::Calls;
+            has_pickup && !user.is_empty() && matches!(caller, Caller::User(_))
+        });
+        if let Some(user) = picked_up {
+            return Outcome::Service(Service::Pickup(user.to_owned()));
+        }
+        let address = match name.contains('@') {
+            true => name.to_owned(),
+            false => format!("{name}@{}", self.domain),
+        };
+        let local = address.split('@').next().unwrap_or_default();
+        if self.config.media_services.has_service(local.as_bytes()) {
+            return outcome;
+        }
+        if self.config.groups.iter().any(|group| group.name == address) {
+            return Outcome::Group(name.to_owned());
+        }
+        match (self.is_user)(&address) {
+            Some(true) => Outcome::User(name.to_owned()),
+            Some(false) => Outcome::Refused(Refusal {
+                rule: "users".to_owned(),
+                status: 404,
+                text: format!("there is neither a user nor a group {address}"),
+            }),
+            None => outcome,
+        }
+    }
+}
+
 /// Prints the route of a number.
 ///
 /// # Errors
 /// [`Failure::Found`] if the call would be refused, or another failure if the configuration or a
 /// flag cannot be used.
 pub(crate) fn run(flags: &RouteFlags, out: &mut Out) -> Result<(), Failure> {
-    run_with(&flags.place.settings()?, flags, out)
+    let is_user = |name: &str| {
+        let access = Access::open_existing(&flags.place).ok().flatten()?;
+        let found: UserFound = access.ask(&Request::FindUser { name: name.to_owned() }).ok()?;
+        Some(found.is_known)
+    };
+    run_with(&flags.place.settings()?, flags, &is_user, out)
 }
 
-/// Prints the route of a number by `settings`.
+/// Prints the route of a number by `settings`. `is_user` tells if there is a user `name@domain`;
+/// `None` if that is not known.
 ///
 /// # Errors
 /// See [`run`].
 pub(crate) fn run_with(
     settings: &Settings,
     flags: &RouteFlags,
+    is_user: &dyn Fn(&str) -> Option<bool>,
     out: &mut Out,
 ) -> Result<(), Failure> {
-    let domains = settings.engine_config().domains;
-    let domain = domains.first().map_or("", |domain| domain.name.as_str());
+    let config = settings.engine_config();
+    let domain = config.domains.first().map_or("", |domain| domain.name.as_str());
     let plan = settings.plan(domain)?;
     let trunk = |name: &String| {
         plan.trunk_named(name).ok_or_else(|| {
@@ -145,6 +203,7 @@ pub(crate) fn run_with(
     let unavailable = |trunk| down.contains(&trunk);
     let query = Query { dialed: flags.number.as_bytes(), caller, unavailable: &unavailable };
     let Route { outcome, steps } = plan.route(&query);
+    let outcome = House { config: &config, domain, is_user }.lead(outcome, &flags.number, caller);
     let destination = Destination::of(&outcome, &plan);
     let caller = match caller {
         Caller::User(user) => user.to_owned(),

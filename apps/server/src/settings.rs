@@ -3,6 +3,7 @@
 use crate::b2bua::B2buaSettings;
 use crate::certificates::{Tls, TlsSettings};
 use crate::data_dir;
+use crate::decisions::DecisionSettings;
 use crate::domains::{self, Host};
 use crate::failure::Failure;
 use crate::groups;
@@ -86,6 +87,8 @@ pub(crate) struct Settings {
     pub(crate) trunks: Vec<TrunkSettings>,
     /// The numbering plan, without the names of trunks and the default domain.
     pub(crate) numbers: PlanConfig,
+    /// The hook that decides on calls to and from trunks.
+    pub(crate) decisions: DecisionSettings,
     /// The maximum number of log lines of one kind per second; 0: no limit.
     pub(crate) log_lines_per_second: u32,
 }
@@ -159,6 +162,7 @@ impl Default for Settings {
             trace: TraceSettings::default(),
             trunks: Vec::new(),
             numbers: PlanConfig::default(),
+            decisions: DecisionSettings::default(),
             log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
         }
     }
@@ -258,6 +262,7 @@ impl Settings {
                 self.kept_messages != new.kept_messages
                     || self.engine.keeps_messages != new.engine.keeps_messages,
             ),
+            ("numbers.hook", self.decisions != new.decisions),
             ("push", self.push != new.push || self.engine.push != new.engine.push),
             ("storage.registrations", self.registrations != new.registrations),
             ("storage.sync", self.sync != new.sync),

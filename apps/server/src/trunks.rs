@@ -3,6 +3,7 @@
 use crate::failure::{Failure, during};
 use sip::locate::{Destination, Host};
 use sip::{Duration, Transport};
+use sip_server::TrunkMedia;
 use sip_server::config::Network;
 use std::path::PathBuf;
 use trunk::{AccountConfig, Password, TrunkConfig};
@@ -43,6 +44,8 @@ pub(crate) struct TrunkSettings {
     pub(crate) identity: CallerIdentity,
     /// The digits in front of each number that is called through the trunk.
     pub(crate) prefix: String,
+    /// The keys and codecs of its calls.
+    pub(crate) media: TrunkMedia,
 }
 
 /// A server by its host and port.
@@ -102,6 +105,7 @@ impl TrunkSettings {
             is_trusted: false,
             identity: CallerIdentity::Account,
             prefix: String::new(),
+            media: TrunkMedia { keying: None, codecs: Vec::new() },
         }
     }
 

@@ -3,8 +3,9 @@
 use crate::bridge::{Bridge, Side};
 use crate::config::Config;
 use crate::fields::reason_line;
+use crate::question::DecisionTerms;
 use crate::report::CallReport;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::hash::Hasher;
 use hashbrown::{HashMap, HashSet};
@@ -36,6 +37,8 @@ pub struct Counters {
     pub trunk_failures: u64,
     /// Calls from trunks that were rejected because of [`Trunk::calls`](crate::Trunk::calls).
     pub over_trunk: u64,
+    /// Calls on which the owner has not decided in time.
+    pub undecided: u64,
     /// Digits that a party did not get by INFO, since it had not answered earlier ones.
     pub lost_digits: u64,
 }
@@ -71,6 +74,10 @@ pub struct B2bua {
     pub(crate) usage: Usage,
     /// The time at which the use is looked at next.
     pub(crate) watch_at: Option<Instant>,
+    /// The terms of decisions of the owner, if it decides on calls.
+    pub(crate) decisions: Option<DecisionTerms>,
+    /// The calls that wait for a decision, with the ends of their waits.
+    pub(crate) undecided: BTreeSet<(Instant, BridgeId)>,
     key: SipHasher13,
 }
 
@@ -115,6 +122,8 @@ impl B2bua {
             numbers: 0,
             usage: Usage::new(UsageLimits::default(), 0, 0),
             watch_at: None,
+            decisions: None,
+            undecided: BTreeSet::new(),
             key,
         };
         b2bua.set_trunks(trunks);
@@ -141,13 +150,15 @@ impl B2bua {
     /// Returns the time of the next call to [`B2bua::on_timer`].
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
-        [self.agent.next_timer(), self.watch_at].into_iter().flatten().min()
+        let undecided = self.undecided.first().map(|(until, _)| *until);
+        [self.agent.next_timer(), self.watch_at, undecided].into_iter().flatten().min()
     }
 
     /// Processes the timers that are due at `now`.
     pub fn on_timer(&mut self, now: Instant) {
         self.agent.on_timer(now);
         self.process(now);
+        self.end_waits(now);
         self.watch_use(now);
     }
 

@@ -6,7 +6,7 @@ use crate::report::CallReport;
 use crate::trunk::Attempt;
 use alloc::vec::Vec;
 use numbers::usage::Permit;
-use sip::{Flow, Source};
+use sip::{Flow, Instant, Source};
 use sip_ua::{CallId, Envelope};
 
 /// The side of a leg.
@@ -129,6 +129,8 @@ pub(crate) struct Bridge {
     pub(crate) permit: Option<Permit>,
     /// True if a limit of use has refused a trunk.
     pub(crate) is_over_limit: bool,
+    /// The end of the wait for a decision of the owner, while the call waits.
+    pub(crate) decided_by: Option<Instant>,
 }
 
 impl Bridge {
@@ -155,6 +157,7 @@ impl Bridge {
             attempts_made: 0,
             permit: None,
             is_over_limit: false,
+            decided_by: None,
         }
     }
 

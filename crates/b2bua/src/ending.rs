@@ -69,6 +69,9 @@ impl B2bua {
             self.report_ended(id);
         }
         let bridge = self.bridges.remove(&id);
+        if let Some(until) = bridge.as_ref().and_then(|bridge| bridge.decided_by) {
+            self.undecided.remove(&(until, id));
+        }
         if let Some(refused) = bridge.and_then(|bridge| bridge.refused) {
             self.refused.remove(&refused);
         }

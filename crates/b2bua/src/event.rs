@@ -1,5 +1,6 @@
 //! The events for the owner.
 
+use crate::question::Question;
 use alloc::boxed::Box;
 use sip_ua::{InfoDigit, RequestId, Transmit};
 
@@ -38,6 +39,14 @@ pub enum Event {
         /// True if it was silent or out of service (503): its owner should look after it.
         has_failed: bool,
         /// The reason and the consequence in words, for the log.
+        words: Box<str>,
+    },
+    /// A call waits for a decision: the owner passes it to
+    /// [`B2bua::decide`](crate::B2bua::decide).
+    Question(Box<Question>),
+    /// A call is refused by a decision, or has got none.
+    Decided {
+        /// The call and the decision in words, for the log.
         words: Box<str>,
     },
     /// The minutes of trunks have changed: the owner stores them, and passes them to

@@ -171,12 +171,24 @@ pub(crate) fn reason_line(reason: &str) -> Vec<u8> {
     [b"Reason: ", reason.as_bytes(), b"\r\n"].concat()
 }
 
-/// Returns the Reason lines of `message`, or one with `status` as the cause (RFC 3326). The Reason
-/// of the check of calls is left out: it says that the receiver of the BYE is gone.
+/// The Reason of the end of a call that has used up the minutes of the day. The records of the proxy
+/// know it and the next one.
+pub const NO_MINUTES_REASON: &str = "SIP;cause=403;text=\"No Minutes Left Today\"";
+
+/// The Reason of the end of a call that has lasted for as long as a limit allows.
+pub const TOO_LONG_REASON: &str = "SIP;cause=403;text=\"Maximum Duration Reached\"";
+
+/// The Reasons that only the B2BUA itself gives: the proxy knows by them the party that has ended a
+/// call.
+const OF_B2BUA: [&str; 3] = [LOST_REASON, NO_MINUTES_REASON, TOO_LONG_REASON];
+
+/// Returns the Reason lines of `message`, or one with `status` as the cause (RFC 3326). Those of the
+/// B2BUA are left out, such as that of the check of calls: it says that the receiver of the BYE is
+/// gone.
 pub(crate) fn reason(message: &Message<'_>, status: Option<u16>) -> Vec<u8> {
     let mut lines = Vec::new();
     for field in message.fields_of(&[HeaderName::Reason]) {
-        if field.value != LOST_REASON.as_bytes() {
+        if !OF_B2BUA.iter().any(|reason| field.value == reason.as_bytes()) {
             lines.extend_from_slice(field.line);
         }
     }
@@ -255,6 +267,11 @@ mod tests {
         let plain = Message::parse(b"BYE sip:a@b SIP/2.0\r\n\r\n").expect("a message");
         assert_eq!(reason(&plain, Some(486)), b"Reason: SIP;cause=486\r\n");
         assert_eq!(reason(&plain, None), b"");
+        for own in OF_B2BUA {
+            let bye = ["BYE sip:a@b SIP/2.0\r\nReason: ", own, "\r\n\r\n"].concat();
+            let message = Message::parse(bye.as_bytes()).expect("a message");
+            assert_eq!(reason(&message, None), b"", "{own}");
+        }
         let lost = ["BYE sip:a@b SIP/2.0\r\nReason: ", LOST_REASON, "\r\n\r\n"].concat();
         assert_eq!(reason(&Message::parse(lost.as_bytes()).expect("a message"), None), b"");
     }

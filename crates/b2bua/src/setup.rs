@@ -153,7 +153,6 @@ impl B2bua {
                 return;
             }
         };
-        let is_to_trunk = !invitation.attempts.is_empty();
         let value = |name| message.as_ref().and_then(|message| message.value(name));
         let call_id = value(HeaderName::CallId).unwrap_or_default().to_vec();
         let parties = [HeaderName::From, HeaderName::To].map(|name| {
@@ -187,16 +186,26 @@ impl B2bua {
         self.bridge_of.insert(call, (id, Side::Caller));
         self.sources.insert(from, count + 1);
         self.counters.calls += 1;
-        if !is_to_trunk {
+        if !self.waits(id, now) {
+            self.set_out(id, now);
+        }
+    }
+
+    /// Calls the callee, or the first trunk that takes the call.
+    pub(crate) fn set_out(&mut self, id: BridgeId, now: Instant) {
+        let Some(bridge) = self.bridges.get(&id) else { return };
+        if bridge.invitation.as_ref().is_some_and(|it| it.attempts.is_empty()) {
             self.call_callee(id, now);
         } else if !self.call_next_trunk(id, now) {
-            let is_over_limit = self.bridges.get(&id).is_some_and(|bridge| bridge.is_over_limit);
-            let status = match is_over_limit {
+            let Some(bridge) = self.bridges.get(&id) else { return };
+            let status = match bridge.is_over_limit {
                 true => Status::FORBIDDEN,
                 // All lines are busy.
                 false => Status::TEMPORARILY_UNAVAILABLE,
             };
-            let _ = self.agent.decline_with(now, call, status.code(), b"");
+            if let Some(caller) = bridge.call(Side::Caller) {
+                let _ = self.agent.decline_with(now, caller, status.code(), b"");
+            }
         }
     }
 

@@ -2,20 +2,16 @@
 
 use crate::b2bua::{B2bua, BridgeId};
 use crate::event::Event;
+use crate::fields::{NO_MINUTES_REASON, TOO_LONG_REASON};
 use crate::trunk::Attempt;
-use alloc::string::ToString;
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use numbers::usage::{BadSnapshot, Call, Exceeded, Permit, UsageLimits, Use};
 use sip::{Duration, Instant};
 
 /// The interval of the look at the use: minutes are counted and stored, and calls over a limit end.
 const INTERVAL: Duration = Duration::from_secs(1);
-
-/// The Reason of the end of a call that has used up the minutes of the day.
-const NO_MINUTES: &str = "SIP;cause=403;text=\"No Minutes Left Today\"";
-
-/// The Reason of the end of a call that has lasted for as long as a limit allows.
-const TOO_LONG: &str = "SIP;cause=403;text=\"Maximum Duration Reached\"";
 
 impl B2bua {
     /// Changes the limits of the use of trunks. Use and calls remain.
@@ -74,8 +70,8 @@ impl B2bua {
             self.events.push_back(Event::Use { minutes: minutes.into() });
         }
         let reason = |permit: &Permit| match permit {
-            permit if permit.is_overdrawn() => Some(NO_MINUTES),
-            permit if permit.is_too_long() => Some(TOO_LONG),
+            permit if permit.is_overdrawn() => Some(NO_MINUTES_REASON),
+            permit if permit.is_too_long() => Some(TOO_LONG_REASON),
             _ => None,
         };
         let counted = self
@@ -89,8 +85,23 @@ impl B2bua {
             counted.into_iter().filter_map(|(id, reason)| Some((id, reason?))).collect();
         over.sort_unstable();
         for (call, reason) in over {
+            self.tell_of_end(call, reason);
             self.hang_up(now, call, reason);
         }
+    }
+
+    /// Tells the owner that a limit ends the call.
+    fn tell_of_end(&mut self, call: BridgeId, reason: &str) {
+        let Some(bridge) = self.bridges.get(&call) else { return };
+        let [from, to] = bridge.report.parties.each_ref().map(|uri| String::from_utf8_lossy(uri));
+        let on_trunk = bridge.on_trunk.and_then(|on| self.config.trunks.get(on.trunk));
+        let trunk = on_trunk.map_or("", |trunk| trunk.name.as_str());
+        let cause = match reason {
+            NO_MINUTES_REASON => "no minutes are left today",
+            _ => "it has reached the maximum duration",
+        };
+        let words = format!("the call of {from} to {to} through trunk {trunk} ends: {cause}");
+        self.events.push_back(Event::Alarm { words: words.into() });
     }
 
     fn tell_alarms(&mut self) {

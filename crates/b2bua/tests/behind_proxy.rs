@@ -9,10 +9,12 @@ use sip_ua::{CallId, End, Event, Failure, Placement};
 use std::time::Duration;
 use test_support::network::Link;
 
-/// The proxy knows by it the party that has vanished.
+/// The proxy knows by them the party that has vanished, or that a limit has ended the call.
 #[test]
-fn the_reason_of_the_check_is_that_of_the_records() {
+fn the_reasons_of_the_b2bua_are_those_of_the_records() {
     assert_eq!(sip_ua::LOST_REASON, sip_server::LOST_REASON);
+    assert_eq!(barebell_b2bua::NO_MINUTES_REASON, sip_server::NO_MINUTES_REASON);
+    assert_eq!(barebell_b2bua::TOO_LONG_REASON, sip_server::TOO_LONG_REASON);
 }
 
 /// A network with this loss per thousand.

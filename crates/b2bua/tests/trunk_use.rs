@@ -143,6 +143,10 @@ fn a_call_ends_with_the_minutes_of_the_day_which_a_restart_does_not_reset() {
     first.expect_where(0, |event| matches!(event, Event::Ended { .. }));
     let bye = first.last(0, "BYE ");
     assert!(bye.contains("No Minutes Left Today"), "{bye}");
+    let ends = "through trunk alpha ends: no minutes are left today";
+    let is_end =
+        |event: &OwnerEvent| matches!(event, OwnerEvent::Alarm { words } if words.ends_with(ends));
+    assert!(first.owner.events.iter().any(is_end), "{:?}", first.owner.events);
     first.pass(Duration::from_secs(2));
     assert_eq!(used(&first, &user()), (0, 3), "the third minute has begun");
     dial(&mut first, "0456");

@@ -21,6 +21,8 @@ pub struct Config {
     pub members: usize,
     /// The maximum duration of a call.
     pub call_length: Duration,
+    /// The maximum number of slots that the calls of one user are in.
+    pub slots_of_user: usize,
     /// The time after which a parked call returns to the party that has parked it.
     pub park_time: Duration,
     /// The maximum duration of a recorded message.
@@ -51,6 +53,7 @@ impl Default for Config {
             calls_of_mailbox: 3,
             members: 20,
             call_length: Duration::from_secs(2 * 3600),
+            slots_of_user: 4,
             park_time: Duration::from_secs(120),
             message_length: Duration::from_secs(120),
             silence: Duration::from_secs(6),

@@ -30,11 +30,30 @@ impl MediaServer {
         if let Some(slot) = replaces.and_then(|replaced| self.slots.slot_of(replaced)) {
             return Some(slot.into());
         }
+        let is_over_share = self.is_over_share(invitation);
         let most = if is_transferred || slots.len() > 1 { 0 } else { 1 };
         let arriving = |slot: &String| {
             self.arrivals.values().filter(|it| it.slot.as_ref() == Some(slot)).count()
         };
-        slots.into_iter().find(|slot| self.slots.count(slot) + arriving(slot) <= most)
+        slots.into_iter().find(|slot| match self.slots.count(slot) + arriving(slot) {
+            0 => !is_over_share,
+            count => count <= most,
+        })
+    }
+
+    /// True if the calls of the caller, a proved name, are in as many slots as those of one
+    /// user may be. Referred-By proves nothing: the share of the party that it names does not count.
+    fn is_over_share(&self, invitation: &Invitation) -> bool {
+        let (Service::Park(_), Some(caller)) = (&invitation.service, &invitation.caller) else {
+            return false;
+        };
+        let arriving = self.arrivals.values().filter(|arrival| {
+            arrival.slot.is_some() && arrival.invitation.caller.as_ref() == Some(caller)
+        });
+        let waiting = self.lines.values().filter(
+            |line| matches!(&line.program, Program::Slot(it) if it.caller.as_ref() == Some(caller)),
+        );
+        arriving.count() + waiting.count() >= self.config.slots_of_user
     }
 
     /// Adds the call `id` to `slot`, in the place of the call that it `replaces`.
@@ -59,6 +78,7 @@ impl MediaServer {
         };
         let other = self.slots.join(&slot, id, replaces);
         let mut waiting = Waiting::new(slot, owner.filter(|_| is_park));
+        waiting.caller.clone_from(&invitation.caller);
         match other {
             Some(other) => {
                 waiting.is_alone = false;

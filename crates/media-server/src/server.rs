@@ -41,7 +41,7 @@ pub struct Counters {
     /// Calls that were refused because of [`Config::calls`] or without a free port.
     pub over_limit: u64,
     /// Calls that were refused because of [`Config::calls_of_source`], [`Config::members`],
-    /// [`Config::calls_of_mailbox`] or [`Config::calls_of_strangers`].
+    /// [`Config::calls_of_mailbox`], [`Config::slots_of_user`] or [`Config::calls_of_strangers`].
     pub over_share: u64,
     /// Calls that were refused since the mailbox was full.
     pub full: u64,
@@ -57,7 +57,7 @@ pub struct Counters {
 
 /// A call that waits for its port.
 pub(crate) struct Arrival {
-    invitation: Invitation,
+    pub(crate) invitation: Invitation,
     offer: Option<Vec<u8>>,
     source: Source,
     /// The slot of a parked call, or of one that retrieves it.

@@ -103,6 +103,8 @@ pub(crate) struct Waiting {
     pub(crate) slot: String,
     /// True until another call joins.
     pub(crate) is_alone: bool,
+    /// The user that calls, `name@domain`.
+    pub(crate) caller: Option<String>,
     /// The party that gets the call back, a SIP URI.
     pub(crate) owner: Option<String>,
     /// The time at which the call returns to it.
@@ -119,6 +121,7 @@ impl Waiting {
             slot,
             is_alone: true,
             owner,
+            caller: None,
             returns_at: None,
             player: Player::new(RATE),
             upward: Resampler::new(RATE, room::RATE),

@@ -584,6 +584,37 @@ fn the_first_free_slot_is_announced_by_tones_and_a_call_that_waits_returns() {
 }
 
 #[test]
+fn the_calls_of_one_user_fill_a_part_of_the_slots_only() {
+    let mut world = World::new(Config::default());
+    let of = |user: &str, slot: &str| {
+        format!("<sip:park@media-server.invalid;lr;name={slot}%40example.com;caller={user}>")
+    };
+    let mut calls = Vec::new();
+    for slot in ["701", "702", "700", "700"] {
+        calls.push(world.call(&of("mallory", slot), Codec::Pcmu, 440.0));
+        world.pass(100);
+    }
+    // Another slot, a slot by a transfer, and any free slot.
+    let referred = "\r\nReferred-By: <sip:bob@example.com>";
+    for route in [of("mallory", "709"), of("mallory", "708") + referred, of("mallory", "700")] {
+        let refused = world.call(&route, Codec::Pcmu, 440.0);
+        world.pass(100);
+        assert_eq!(world.refusal(refused), Some(486), "{route}");
+    }
+    // It may still take a call that waits, and other users have slots.
+    calls.push(world.call(&of("bob", "709"), Codec::Pcmu, 620.0));
+    world.pass(800);
+    calls.push(world.call(&of("mallory", "709"), Codec::Pcmu, 440.0));
+    world.pass(800);
+    assert!(world.hears(calls[5], &[620.0])[0] > 3000.0);
+    for call in calls {
+        world.hang_up(call);
+        world.pass(100);
+    }
+    world.assert_empty();
+}
+
+#[test]
 fn a_call_that_is_picked_up_meets_the_other_one_and_does_not_wait_for_long() {
     let mut world = World::new(Config::default());
     let meet = |name: &str| format!("<sip:meet@media-server.invalid;lr;name={name}>");

@@ -44,7 +44,7 @@ impl Default for TableLimits {
 /// A party of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Party {
-    /// The user, `name@domain`, if it is one.
+    /// The user, `name@domain`, if it is one. The callee may be a group.
     pub user: Option<Box<str>>,
     /// The URI in From or To.
     pub identity: Vec<u8>,
@@ -65,8 +65,9 @@ pub struct CallStart {
     pub parties: [Party; 2],
     /// The place of the caller, if the call may be picked up.
     pub caller: Option<CallerPlace>,
-    /// True if it may be led to users although neither party is one.
-    pub may_be_led: bool,
+    /// True if the callee is a group: it is shown with the call as long as that stands, beside the
+    /// users that ring.
+    pub is_to_group: bool,
 }
 
 /// The call that [`CallTable::lead`] leads to other users.
@@ -168,7 +169,7 @@ impl CallTable {
                 is_of_user = true;
             }
         }
-        if !is_of_user && !start.may_be_led {
+        if !is_of_user && !start.is_to_group {
             return;
         }
         self.count += 1;
@@ -197,7 +198,12 @@ impl CallTable {
             return;
         };
         let caller = call.start.parties[0].user.clone();
+        let group = call.start.parties[1].user.clone().filter(|_| call.start.is_to_group);
         for user in core::mem::take(&mut call.callees) {
+            if group.as_ref() == Some(&user) {
+                call.callees.push(user);
+                continue;
+            }
             if caller.as_ref() != Some(&user) {
                 remove_from(&mut self.users, &user, transaction);
             }
@@ -441,7 +447,7 @@ mod tests {
                 caller_tag,
                 parties,
                 caller: Some(place()),
-                may_be_led: false,
+                is_to_group: false,
             },
         );
         table
@@ -527,13 +533,19 @@ mod tests {
         table.end(b"x@y", [b"a", b"b"]);
         assert!(table.is_empty());
         // The call of a stranger to a group.
-        let parties = [Party::default(), Party::default()];
+        const SALES: &str = "sales@example.com";
+        let parties = [Party::default(), party(SALES)];
         let (call_id, caller_tag) = (b"g".to_vec(), b"a".to_vec());
-        let (transaction, caller, may_be_led) = (3, None, true);
-        let start = CallStart { transaction, call_id, caller_tag, parties, caller, may_be_led };
+        let (transaction, caller, is_to_group) = (3, None, true);
+        let start = CallStart { transaction, call_id, caller_tag, parties, caller, is_to_group };
         table.begin(NOW, start);
         table.lead(LedCall::CallId(b"g"), users(&[BOB]));
         assert_eq!(phase(&table, BOB), Some(Phase::Trying));
+        table.respond(NOW, 3, 180, b"b", None);
+        table.lead(LedCall::CallId(b"g"), users(&[CAROL]));
+        let early = Some(Phase::Early);
+        let shown = [BOB, CAROL, SALES].map(|user| phase(&table, user));
+        assert_eq!(shown, [None, early, early], "the group stays a party");
         table.respond(NOW, 3, 486, b"b", None);
         assert!(table.is_empty());
     }
@@ -545,8 +557,9 @@ mod tests {
         for transaction in 0..5 {
             let parties = [Party::default(), party(BOB)];
             let (call_id, caller_tag) = (b"x".to_vec(), b"a".to_vec());
-            let (caller, may_be_led) = (None, false);
-            let start = CallStart { transaction, call_id, caller_tag, parties, caller, may_be_led };
+            let (caller, is_to_group) = (None, false);
+            let start =
+                CallStart { transaction, call_id, caller_tag, parties, caller, is_to_group };
             table.begin(NOW, start);
         }
         assert_eq!((table.len(), table.calls_of(BOB).len()), (2, 2));

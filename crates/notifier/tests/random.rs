@@ -114,7 +114,7 @@ impl Office {
                         caller_tag,
                         parties,
                         caller: None,
-                        may_be_led: false,
+                        is_to_group: false,
                     },
                 );
                 self.standing.push(transaction);

@@ -30,7 +30,8 @@ mod server;
 mod worker;
 
 pub use crate::core::call_record::{
-    CallRecord, LOST_REASON, Party, Retargeting, Unreached, caller_call_id, trunk_of,
+    CallRecord, LOST_REASON, NO_MINUTES_REASON, Party, Retargeting, TOO_LONG_REASON, Unreached,
+    caller_call_id, trunk_of,
 };
 pub use crate::core::call_services::{CallServices, Group, Strategy};
 pub use crate::core::config::Config;
@@ -47,7 +48,7 @@ pub use crate::core::payers::Payers;
 pub use crate::core::source::Source;
 pub use crate::core::ticket::Ticket;
 pub use crate::core::timings::{Step, Timing};
-pub use crate::core::trunks::{TrunkId, TrunkTarget, Trunks};
+pub use crate::core::trunks::{TrunkId, TrunkMedia, TrunkTarget, Trunks};
 pub use crate::core::watching::{
     CallChange, CallerPlace, LedCall, RingingCall, Watch, WatchedCalls, WatchedParty, Watching,
 };

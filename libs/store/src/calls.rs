@@ -11,6 +11,10 @@ pub struct StoredCall {
     pub ended: Instant,
     /// The parties, the caller first, each as `user@domain`.
     pub parties: [String; 2],
+    /// The user that call services have led the call to, as `user@domain`.
+    pub led_to: Option<String>,
+    /// The user or group that the called number belongs to, as `user@domain`.
+    pub number_of: Option<String>,
     /// True if the call was not answered, or had no media.
     pub is_failed: bool,
     /// The whole record, in the form of the owner.
@@ -29,7 +33,8 @@ pub struct Keep {
 /// A selection of records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallFilter {
-    /// Calls that have this party: `user@domain`, or `user` in any domain.
+    /// Calls that have this party, were led to it, or are for a number of it: `user@domain`, or
+    /// `user` in any domain.
     pub user: Option<String>,
     /// Calls that ended at this time or later.
     pub since: Option<Instant>,

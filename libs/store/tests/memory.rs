@@ -17,6 +17,8 @@ fn call(number: u64) -> StoredCall {
     StoredCall {
         ended: Instant::from_micros(number),
         parties: [format!("caller{number}@h"), format!("callee{number}@h")],
+        led_to: None,
+        number_of: None,
         is_failed: false,
         record: format!("{number:01000}"),
     }

@@ -1,6 +1,7 @@
 //! The HTTPS client for ACME.
 
 use crate::failure::Failure;
+use crate::http_client::{self, PRODUCT};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
@@ -9,13 +10,10 @@ use std::pin::Pin;
 use std::time::Duration;
 use ureq::Agent;
 use ureq::http::header::{CONTENT_TYPE, USER_AGENT};
-use ureq::http::{HeaderValue, Request, Response};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::http::{Request, Response};
 
 /// The timeout of one request with its response.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The value of the User-Agent header field (RFC 8555 section 6.1).
-const WHO: HeaderValue = HeaderValue::from_static(concat!("barebell/", env!("CARGO_PKG_VERSION")));
 /// The maximum length of a response in bytes. A certificate chain has some thousand.
 const MAX_ANSWER: u64 = 1 << 20;
 
@@ -41,14 +39,8 @@ impl Http {
                  acme.issuers",
             ));
         }
-        let issuers: Vec<_> =
-            issuers.iter().map(|issuer| Certificate::from_der(issuer).to_owned()).collect();
-        let tls = TlsConfig::builder()
-            .unversioned_rustls_crypto_provider(net::tls::provider())
-            .root_certs(RootCerts::new_with_certs(&issuers))
-            .build();
         let config = Agent::config_builder()
-            .tls_config(tls)
+            .tls_config(http_client::tls(&issuers))
             .https_only(true)
             .http_status_as_error(false)
             .timeout_global(Some(PATIENCE));
@@ -64,7 +56,8 @@ impl HttpClient for Http {
         let agent = self.agent.clone();
         Box::pin(async move {
             let (mut head, body) = request.into_parts();
-            head.headers.insert(USER_AGENT, WHO);
+            // RFC 8555 section 6.1.
+            head.headers.insert(USER_AGENT, PRODUCT);
             let Ok(body) = body.collect().await;
             let body = body.to_bytes().to_vec();
             let place = head.uri.clone();

@@ -125,6 +125,7 @@ const fn patience(request: &Request) -> Duration {
         Request::History { .. }
         | Request::Users { .. }
         | Request::UserDomains { .. }
+        | Request::FindUser { .. }
         | Request::AddUser { .. }
         | Request::ChangeServices { .. }
         | Request::AddToken { .. }

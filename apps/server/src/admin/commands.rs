@@ -4,7 +4,8 @@ use super::desk::Desk;
 use super::sink::Sink;
 use super::token::{self, Token};
 use super::{
-    CallRecord, MessageCounts, Request, UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored,
+    CallRecord, MessageCounts, Request, UserDomain, UserFound, UserRemoved, UserRow, UsersMoved,
+    UsersStored,
 };
 use crate::accounts::{self, Services, ServicesRow, Stored};
 use crate::domains;
@@ -98,10 +99,18 @@ fn answer_rows<S: Sink>(
         }
         Request::Messages { name, domain, counts } => {
             let identity = accounts::identify(name, domain.as_deref(), &desk.domains())?;
+            if !desk.users().has_user(&identity.name, &identity.domain)? {
+                return Err(accounts::Error::Unknown(identity.uri()).into());
+            }
             let user = format!("{}@{}", identity.name, identity.domain);
             let counts = counts.map(|(new, old)| Messages { new, old });
             let Messages { new, old } = desk.messages(&user, counts).map_err(Refusal::Request)?;
             result = sink.row(MessageCounts { user, new, old });
+        }
+        Request::FindUser { name } => {
+            let identity = accounts::identify(name, None, &desk.domains())?;
+            let is_known = desk.users().has_user(&identity.name, &identity.domain)?;
+            result = sink.row(UserFound { is_known });
         }
         Request::MarkTrace { target, seconds, has_secrets } => {
             let target = match target {

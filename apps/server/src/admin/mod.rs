@@ -75,6 +75,11 @@ pub(crate) enum Request {
         /// The numbers of new and of old messages, to be set.
         counts: Option<(u32, u32)>,
     },
+    /// One row, a [`UserFound`].
+    FindUser {
+        /// The name of the user, with or without a domain.
+        name: String,
+    },
     /// One row, a [`Mark`](crate::trace::Mark).
     MarkTrace {
         /// The calls that are traced.
@@ -291,6 +296,9 @@ pub(crate) struct Status {
     /// The end of the validity of the first TLS certificate, in seconds since 1970.
     #[serde(default)]
     pub(crate) certificate_until: Option<u64>,
+    /// The configuration file, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) config: Option<PathBuf>,
     /// Seconds since the start.
     pub(crate) uptime: u64,
     /// All counters since the start, by name.
@@ -373,6 +381,13 @@ pub(crate) struct Drained {
     pub(crate) calls: u64,
     /// The number of transactions in progress.
     pub(crate) transactions: u64,
+}
+
+/// The answer to the question if a user exists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UserFound {
+    /// True if the user is stored.
+    pub(crate) is_known: bool,
 }
 
 /// A user, without the password's hashes.

@@ -27,6 +27,7 @@ impl Row for CallRecord {}
 impl Row for Condition {}
 impl Row for Drained {}
 impl Row for MessageCounts {}
+impl Row for super::UserFound {}
 impl Row for Registration {}
 impl Row for Token {}
 impl Row for AddedToken {}

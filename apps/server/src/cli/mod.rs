@@ -179,7 +179,7 @@ pub(crate) struct CheckFlags {
 }
 
 /// The flags of `doctor`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct DoctorFlags {
     /// Compare the clock with that of this NTP server, such as pool.ntp.org
     #[arg(long, value_name = "HOST[:PORT]")]

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod groups;
+mod hook;
 mod media_server;
 mod messages;
 mod numbers;
@@ -80,7 +81,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         top.section("trace", |section| trace::read(section, &mut settings.trace));
         trunks::read(&mut top, &settings.engine, &mut settings.trunks);
         let trunks = settings.trunks.iter().map(|trunk| trunk.name.clone()).collect();
-        numbers::read(&mut top, trunks, &mut settings.numbers);
+        numbers::read(&mut top, trunks, &mut settings);
         top.section("storage", |section| {
             section.read("registrations", &mut settings.registrations, flag);
             section.read("sync", &mut settings.sync, word(sync));

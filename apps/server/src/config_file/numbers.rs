@@ -1,7 +1,9 @@
 //! The section `[numbers]` of the configuration: the numbering plan.
 
+use super::hook;
 use super::reader::{BadValue, Section};
 use super::values::{any_array_of, at_least, some_duration, text, unknown, whole, word};
+use crate::settings::Settings;
 use numbers::usage::{Account, Limit};
 use numbers::{
     DidConfig, Digits, IdentityConfig, LimitConfig, LocalForm, NamedPrefixes, Part, Place, Plan,
@@ -33,9 +35,11 @@ impl Places {
     }
 }
 
-/// Reads the plan of an office with `trunks` into `plan`, and checks it.
-pub(super) fn read(top: &mut Section<'_, '_>, trunks: Vec<String>, plan: &mut PlanConfig) {
+/// Reads the plan of an office with `trunks`, and checks it.
+pub(super) fn read(top: &mut Section<'_, '_>, trunks: Vec<String>, settings: &mut Settings) {
+    let (plan, decisions) = (&mut settings.numbers, &mut settings.decisions);
     top.section("numbers", |section| {
+        section.section("hook", |section| hook::read(section, decisions));
         let mut places = Places::default();
         read_dialing(section, plan, &mut places);
         read_emergency(section, plan, &mut places);

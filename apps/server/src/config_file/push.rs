@@ -12,7 +12,7 @@ use std::time;
 const AWAKE: Duration = Duration::from_secs(20);
 
 /// The URL of a hook.
-fn url(text: &str) -> Result<String, String> {
+pub(super) fn url(text: &str) -> Result<String, String> {
     match text.parse::<Uri>() {
         Ok(uri)
             if matches!(uri.scheme_str(), Some("http" | "https"))

@@ -6,9 +6,11 @@ use crate::domains;
 use crate::trunks::{
     AccountPassword, CallerIdentity, MAX_ACCOUNTS, MAX_TRUNKS, Server, TrunkAccount, TrunkSettings,
 };
+use relay::Keying;
 use sip::Transport;
 use sip::locate::Host;
-use sip_server::config::{Config, Mode, State};
+use sip_server::TrunkMedia;
+use sip_server::config::{Config, Mode, Relaying, State};
 use std::path::PathBuf;
 use toml::de::DeValue;
 use trunk::Password;
@@ -22,6 +24,12 @@ pub(super) fn read(top: &mut Section<'_, '_>, engine: &Config, trunks: &mut Vec<
     let is_usable = (engine.mode, engine.state) == (Mode::Proxy, State::Stateful);
     top.tables("trunks", "[trunks]", |section| {
         let trunk = read_trunk(section);
+        let has_relay = engine.relaying != Relaying::Off;
+        section.check(
+            has_relay || trunk.media == TrunkMedia::default(),
+            &["srtp", "codecs"],
+            || "srtp and codecs of a trunk need media.relay = \"needed\" or \"all\"".to_owned(),
+        );
         section.check(is_usable && engine.record_route, &["name"], || {
             "trunks need mode = \"proxy\", state = \"stateful\" and record_route = true".to_owned()
         });
@@ -82,6 +90,15 @@ fn read_trunk(section: &mut Section<'_, '_>) -> TrunkSettings {
     section.read("trusted", &mut trunk.is_trusted, flag);
     section.read("identity", &mut trunk.identity, word(identity));
     section.read("prefix", &mut trunk.prefix, word(digits));
+    section.read_some("srtp", &mut trunk.media.keying, word(srtp));
+    let codecs = values::any_array_of(word(values::codec));
+    section.read_whole("codecs", &mut trunk.media.codecs, codecs);
+    // Keys in clear would protect nothing.
+    let has_keys = !matches!(trunk.media.keying, None | Some(Keying::Clear));
+    section.check(!has_keys || trunk.transport == Some(Transport::Tls), &["srtp"], || {
+        "srtp = \"offered\" and \"required\" need transport = \"tls\": the keys are in the messages"
+            .to_owned()
+    });
     trunk
 }
 
@@ -151,6 +168,15 @@ fn user(text: &str) -> Result<String, String> {
     is_one.then(|| text.to_owned()).ok_or_else(|| {
         format!("\"{text}\" is no user; expected a number or a name such as \"4930123456\"")
     })
+}
+
+fn srtp(name: &str) -> Result<Keying, String> {
+    match name {
+        "off" => Ok(Keying::Clear),
+        "offered" => Ok(Keying::Optional),
+        "required" => Ok(Keying::Required),
+        _ => Err(values::unknown(name, "off, offered, required")),
+    }
 }
 
 fn identity(name: &str) -> Result<CallerIdentity, String> {

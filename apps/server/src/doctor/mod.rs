@@ -9,7 +9,7 @@ use crate::access::Access;
 use crate::admin::ask::Ask;
 use crate::admin::trunk::Trunk;
 use crate::admin::{Condition, Request, UserDomain};
-use crate::cli::DoctorFlags;
+use crate::cli::{DoctorFlags, Place};
 use crate::domains::{Host, unserved_users};
 use crate::failure::Failure;
 use crate::named_files;
@@ -44,6 +44,7 @@ const LITTLE_ROOM: u64 = 256 << 20;
 /// [`Failure`] with the exit status of the worst finding.
 pub(crate) fn run(flags: &DoctorFlags, out: &mut Out) -> Result<(), Failure> {
     let mut findings = Findings::default();
+    let flags = &DoctorFlags { place: place_of(flags), ..flags.clone() };
     match flags.place.settings() {
         Err(error) => findings.fault(
             Severity::Error,
@@ -56,7 +57,9 @@ pub(crate) fn run(flags: &DoctorFlags, out: &mut Out) -> Result<(), Failure> {
             let data = settings.data()?;
             match config.map(|config| named_files::unreadable(config, &data)).unwrap_or_default() {
                 files if files.is_empty() => {
-                    findings.good("configuration", "it has no mistakes");
+                    let file = config.map(|file| format!("{} has no mistakes", file.display()));
+                    let none = || "there is no file: all values are the default ones".to_owned();
+                    findings.good("configuration", file.unwrap_or_else(none));
                 }
                 files => findings.fault(
                     Severity::Error,
@@ -134,6 +137,18 @@ fn clock(data: &Path, findings: &mut Findings) {
     } else {
         findings.good("clock", "it is plausible");
     }
+}
+
+/// The place that is checked: without a configuration, that of the server that runs with the data.
+fn place_of(flags: &DoctorFlags) -> Place {
+    let mut place = flags.place.clone();
+    if place.config.is_none()
+        && let Ok(Some(access @ Access::Running(_))) = Access::open_existing(&place)
+        && let Ok(Condition::Running(status)) = access.ask(&Request::Status)
+    {
+        place.config = status.config;
+    }
+    place
 }
 
 /// The status of the server, running or stopped, if it can be told.

@@ -1,16 +1,20 @@
 //! The B2BUA beside the engine, for all threads. Messages on internal flows pass between the two
 //! within the thread that causes them.
 
+use super::decisions::SharedDecisions;
 use super::local::{Internal, Local};
 use super::standing::StandingCalls;
 use crate::b2bua::B2buaSettings;
 use crate::log;
 use crate::trace::Tracer;
-use b2bua::{B2bua, CallReport, Counters, Event, InfoDigit, RequestId, Transmit, Trunk};
+use b2bua::{
+    B2bua, CallReport, Counters, Decision, Event, InfoDigit, Question, RequestId, Transmit, Trunk,
+};
 use numbers::usage::{UsageLimits, Use};
 use parking_lot::Mutex;
 use sip::{Endpoint, HeaderName, Instant, Message};
 use sip_server::{JoinedCalls, Output};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The Reason of the end of a call at the end of the server.
@@ -30,6 +34,8 @@ pub(super) struct AskedDigit {
 pub(crate) struct SharedB2bua {
     b2bua: Mutex<B2bua>,
     standing: StandingCalls,
+    /// The hook that decides on calls on trunks.
+    decisions: Option<Arc<SharedDecisions>>,
     /// The time of the next timer in microseconds, to be read without the lock.
     next_timer: AtomicU64,
 }
@@ -42,6 +48,7 @@ impl SharedB2bua {
         product: &str,
         secret: &[u8; 32],
         standing: StandingCalls,
+        decisions: Option<Arc<SharedDecisions>>,
     ) -> Self {
         let B2buaSettings { calls, calls_of_source, session_expires, probe } = settings;
         let mut config = b2bua::Config {
@@ -54,9 +61,10 @@ impl SharedB2bua {
         if !product.is_empty() {
             config.product = product.to_owned();
         }
-        let (b2bua, next_timer) =
-            (Mutex::new(B2bua::new(config, secret)), AtomicU64::new(u64::MAX));
-        Self { b2bua, standing, next_timer }
+        let mut b2bua = B2bua::new(config, secret);
+        b2bua.set_decisions(decisions.as_ref().map(|decisions| decisions.terms()));
+        let (b2bua, next_timer) = (Mutex::new(b2bua), AtomicU64::new(u64::MAX));
+        Self { b2bua, standing, decisions, next_timer }
     }
 
     /// Moves the messages of `out` that are for user agents in the process to `internal`.
@@ -147,7 +155,7 @@ impl SharedB2bua {
         act: impl FnOnce(&mut B2bua),
         note: impl FnOnce(&[Transmit]),
     ) -> Vec<AskedDigit> {
-        let mut digits = Vec::new();
+        let (mut digits, mut questions) = (Vec::new(), Vec::new());
         let sent: Vec<Transmit> = {
             let mut b2bua = self.b2bua.lock();
             act(&mut b2bua);
@@ -167,6 +175,8 @@ impl SharedB2bua {
                             local.failed_trunks.push((place, words));
                         }
                     }
+                    Event::Question(question) => questions.push(*question),
+                    Event::Decided { words } => log::warn("hook", || words.into_string()),
                     Event::Alarm { words } => {
                         log::warn("limits", || format!("use of trunks: {words}"));
                     }
@@ -179,7 +189,40 @@ impl SharedB2bua {
         for Transmit { flow, bytes, .. } in sent {
             local.worker.receive(now, &flow, &bytes, &mut local.out);
         }
+        self.ask(now, local, questions);
         digits
+    }
+
+    /// Passes `questions` to the hook. The fallback holds at once for calls that it is not asked
+    /// about.
+    fn ask(&self, now: Instant, local: &mut Local, questions: Vec<Question>) {
+        for question in questions {
+            let call = question.call;
+            if !self.decisions.as_ref().is_some_and(|hook| hook.ask(question)) {
+                self.decide(now, call, None, local);
+            }
+        }
+    }
+
+    /// Carries out the decision on the call with the number `call`.
+    pub(super) fn decide(
+        &self,
+        now: Instant,
+        call: u64,
+        decision: Option<Decision>,
+        local: &mut Local,
+    ) {
+        self.act(now, local, |b2bua| b2bua.decide(now, call, decision), |_| {});
+    }
+
+    /// The hook that decides on calls on trunks, if there is one.
+    pub(super) const fn decisions(&self) -> Option<&Arc<SharedDecisions>> {
+        self.decisions.as_ref()
+    }
+
+    /// Returns true if the call with the number `call` waits for a decision.
+    pub(super) fn waits(&self, call: u64) -> bool {
+        self.b2bua.lock().is_undecided(call)
     }
 
     /// Waits until the changes of calls so far are stored.
@@ -243,10 +286,10 @@ impl SharedB2bua {
     }
 
     /// The counters with their names and descriptions.
-    pub(super) fn counters(&self) -> [(&'static str, &'static str, u64); 6] {
+    pub(super) fn counters(&self) -> [(&'static str, &'static str, u64); 7] {
         let counters = self.b2bua.lock().counters();
         let Counters { calls, over_limit, over_share, lost_digits, .. } = counters;
-        let Counters { trunk_failures, over_trunk, .. } = counters;
+        let Counters { trunk_failures, over_trunk, undecided, .. } = counters;
         [
             ("b2bua-calls", "Calls that went through the B2BUA.", calls),
             ("b2bua-limit", "Calls refused because too many pass the B2BUA.", over_limit),
@@ -264,6 +307,11 @@ impl SharedB2bua {
                 "trunk-call-failures",
                 "Attempts to call through a trunk that failed, so that the next trunk was tried.",
                 trunk_failures,
+            ),
+            (
+                "calls-undecided",
+                "Calls on which the hook has not decided in time: the fallback held.",
+                undecided,
             ),
             ("trunk-call-limit", "Calls not led to a trunk because it has its limit.", over_trunk),
         ]

@@ -19,8 +19,9 @@ impl Hub {
         let of_agents = of_agents.chain(self.notifier.counters());
         let media_server = self.media_server.iter().flat_map(|server| server.counters());
         let of_push = self.push.iter().flat_map(|push| push.counters());
+        let of_hook = self.b2bua.decisions().into_iter().flat_map(|hook| hook.counters());
         let of_keeper = self.keeper.iter().flat_map(|keeper| keeper.counters());
-        let own = own.chain(of_push).chain(of_keeper);
+        let own = own.chain(of_push).chain(of_hook).chain(of_keeper);
         let all = of_engine.chain(own).chain(of_agents).chain(media_server).chain(of_ng);
         all.map(Counted::from).collect()
     }

@@ -35,6 +35,8 @@ pub(crate) struct Running {
     storage: Arc<dyn Storage>,
     /// The data directory.
     pub(super) data: PathBuf,
+    /// The configuration file.
+    config_file: Option<PathBuf>,
     config: Mutex<Config>,
     listens: Vec<String>,
     /// The number of users in domains that are not served, by domain.
@@ -50,13 +52,15 @@ impl Running {
         hub: Arc<Hub>,
         storage: Arc<dyn Storage>,
         data: PathBuf,
+        config_file: Option<PathBuf>,
         config: Config,
         listens: Vec<String>,
     ) -> Self {
         let unserved = Mutex::default();
         let local = Mutex::new(Local::new(0, &hub.engine));
         let (config, identifiers) = (Mutex::new(config), RandomState::new());
-        let running = Self { hub, storage, data, config, listens, unserved, local, identifiers };
+        let running =
+            Self { hub, storage, data, config_file, config, listens, unserved, local, identifiers };
         running.note_unserved();
         running
     }
@@ -298,6 +302,7 @@ impl Desk for Running {
             draining: engine.is_draining(),
             problems: self.problems(),
             certificate_until: self.hub.connections.certificate_until(),
+            config: self.config_file.clone(),
             uptime: self.hub.clock.uptime().as_secs(),
             counters: self
                 .hub

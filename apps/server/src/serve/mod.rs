@@ -6,11 +6,14 @@ mod configured;
 mod connections;
 mod counted;
 mod counters;
+mod decision_threads;
+mod decisions;
 mod desk;
 mod digits;
 mod ending;
 mod hep;
 mod hep_counters;
+mod hook;
 mod http;
 mod hub;
 mod keep_alive;
@@ -60,6 +63,7 @@ use crate::trunks::registry_configs;
 use accounts::AccountsThread;
 use configured::{domain_of, engine_config, internal_flow};
 use connections::CurrentTls;
+use decision_threads::DecisionThreads;
 use desk::Running;
 use ending::{
     drain, end_calls, end_lost_calls, end_registrations, end_subscriptions, record_standing,
@@ -127,6 +131,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         Arc::clone(&hub),
         Arc::clone(&storage),
         data.clone(),
+        place.config.as_ref().and_then(|file| std::path::absolute(file).ok()),
         config.clone(),
         listens.iter().map(Listen::to_string).collect(),
     ));
@@ -164,6 +169,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let flow = internal_flow(&listens, Endpoint::Keeper);
     let keeper = KeeperThread::start(&hub, &storage, settings.kept_messages, flow)?;
     let push = PushThreads::start(&hub)?;
+    let decisions = DecisionThreads::start(&hub)?;
     let keep_alives = KeepAliveThread::start(settings.keep_alive, &hub)?;
     let media_server = match (&hub.media_server, &hub.media, prepared) {
         (Some(server), Some(media), Some(prepared)) => {
@@ -201,6 +207,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         end_subscriptions(&hub).await;
         drop(keep_alives);
         drop(push);
+        drop(decisions);
         drop(keeper);
         // It stores the messages that are being recorded.
         drop(media_server);

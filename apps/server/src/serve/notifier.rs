@@ -31,7 +31,14 @@ impl State {
     fn change(&mut self, now: Instant, change: CallChange) {
         let calls = &mut self.calls;
         match change {
-            CallChange::Begun { transaction, call_id, caller_tag, parties, caller, may_be_led } => {
+            CallChange::Begun {
+                transaction,
+                call_id,
+                caller_tag,
+                parties,
+                caller,
+                is_to_group,
+            } => {
                 let CallerPlace { uri, routes, flow, takes_replaces } = caller;
                 let (uri, routes) = (uri.into(), routes.into());
                 let caller = notifier::CallerPlace { uri, routes, flow, takes_replaces };
@@ -43,7 +50,7 @@ impl State {
                         caller_tag: caller_tag.into(),
                         parties: parties.map(party),
                         caller: Some(caller),
-                        may_be_led,
+                        is_to_group,
                     },
                 );
             }

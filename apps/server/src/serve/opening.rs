@@ -3,6 +3,7 @@
 use super::b2bua::SharedB2bua;
 use super::configured::notifier_config;
 use super::connections::{Bounds, Connections, CurrentTls};
+use super::decisions::SharedDecisions;
 use super::hep_counters::HepCounters;
 use super::http::HttpCounters;
 use super::hub::{Hub, Lookup, MAX_LOOKUPS};
@@ -102,7 +103,9 @@ pub(super) fn open(
     getrandom::fill(&mut secret).map_err(during("cannot choose a secret"))?;
     let (standing, lost) = StandingCalls::open(data)?;
     let product = &settings.engine.server_name;
-    let b2bua = Arc::new(SharedB2bua::new(settings.b2bua, product, &secret, standing));
+    let decisions = SharedDecisions::open(&settings.decisions)?.map(Arc::new);
+    let b2bua = SharedB2bua::new(settings.b2bua, product, &secret, standing, decisions);
+    let b2bua = Arc::new(b2bua);
     engine.set_joined_calls(Arc::<SharedB2bua>::clone(&b2bua));
     let use_path = trunk_use::path(data);
     let stored = trunk_use::read(&use_path);

@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use sip::locate::Destination;
 use sip::{Endpoint, Flow, Instant};
 use sip_server::config::Network;
-use sip_server::{TrunkId, TrunkTarget, Trunks};
+use sip_server::{TrunkId, TrunkMedia, TrunkTarget, Trunks};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use trunk::{Counters, Event, Location, Registry, Ticket, TrunkConfig, TrunkReport, TrunkView};
@@ -43,6 +43,8 @@ struct Known {
     sources: Vec<Network>,
     /// True if the names that it asserts are accepted.
     is_trusted: bool,
+    /// The keys and codecs of its calls. `None`: as those of other calls.
+    media: Option<Arc<TrunkMedia>>,
 }
 
 impl SharedTrunks {
@@ -69,6 +71,7 @@ impl SharedTrunks {
             host: trunk.proxy.as_ref().unwrap_or(&trunk.host).host_text().into(),
             sources: trunk.sources.clone(),
             is_trusted: trunk.is_trusted,
+            media: (trunk.media != TrunkMedia::default()).then(|| Arc::new(trunk.media.clone())),
         });
         *self.known.write() = known.collect();
         self.act(now, local, |registry| registry.configure(now, configs))
@@ -223,6 +226,10 @@ impl Trunks for SharedTrunks {
         Some(TrunkTarget { transport, remote, local, name: Arc::clone(&known.host) })
     }
 
+    fn media(&self, trunk: TrunkId) -> Option<Arc<TrunkMedia>> {
+        self.seen.read().get(usize::from(trunk.0))?.known.media.clone()
+    }
+
     fn is_trusted(&self, trunk: TrunkId) -> bool {
         let seen = self.seen.read();
         seen.get(usize::from(trunk.0)).is_some_and(|seen| seen.known.is_trusted)
@@ -264,7 +271,12 @@ mod tests {
                 contacts: vec![format!("contact-{name}")],
                 users: vec![format!("user-{name}")],
             },
-            known: Known { host: "h".into(), sources: sources.to_vec(), is_trusted: false },
+            known: Known {
+                host: "h".into(),
+                sources: sources.to_vec(),
+                is_trusted: false,
+                media: None,
+            },
         };
         let network = Network { address: [203, 0, 113, 0].into(), prefix: 24 };
         let trunks = SharedTrunks::new("", &[1; 32], &[2; 32]);

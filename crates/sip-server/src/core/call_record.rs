@@ -14,9 +14,19 @@ pub(crate) const TRUNK: char = '\n';
 /// follow it.
 pub(crate) const RETARGETED: &str = "retargeted ";
 
+/// The text in the label of a called end before the user or group that the called number belongs to.
+pub(crate) const OWNER: &str = "\nowner ";
+
 /// The Reason of a BYE of the owner's B2BUA to an end that does not answer its check. The B2BUA
 /// does not pass this Reason from one leg to the other.
 pub const LOST_REASON: &str = "SIP;cause=408;text=\"No response\"";
+
+/// The Reasons of a BYE of the owner's B2BUA to a call through a trunk that has used up the minutes
+/// of the day, and to one that has lasted for as long as a limit allows. The B2BUA does not pass
+/// them from one leg to the other.
+pub const NO_MINUTES_REASON: &str = "SIP;cause=403;text=\"No Minutes Left Today\"";
+/// See [`NO_MINUTES_REASON`].
+pub const TOO_LONG_REASON: &str = "SIP;cause=403;text=\"Maximum Duration Reached\"";
 
 /// The Reason of a call that had no packets, of one on hold without a sign of its ends, of one that
 /// was not answered, of one that a browser does not consent to any more or has no keys for, and of
@@ -40,6 +50,8 @@ pub enum Party {
     Callee,
     /// This server.
     Server,
+    /// This server, for a limit of the use of trunks.
+    Limit,
 }
 
 /// A call that was refused before it reached a phone.
@@ -85,6 +97,8 @@ pub struct CallRecord {
     pub unreached: Option<Unreached>,
     /// Set if call services have led the call to another user than the called one.
     pub retargeted: Option<Retargeting>,
+    /// The user or group that the called number belongs to, `name@domain`.
+    pub owner: Option<Box<str>>,
 }
 
 /// The last retargeting of a call by call services.
@@ -101,6 +115,7 @@ impl Retargeting {
     /// That of the called end in `report`.
     fn of(report: &CallReport) -> Option<Self> {
         let label = report.ends[1].label.as_deref()?.strip_prefix(RETARGETED)?;
+        let label = label.split_once(OWNER).map_or(label, |(way, _)| way);
         let (reason, user) = label.split_once(' ')?;
         Some(Self { reason: reason.into(), user: user.into() })
     }
@@ -132,6 +147,7 @@ impl CallRecord {
             answered: report.answered.map(at),
             ended: time_of_day(now.as_micros()),
             retargeted: Retargeting::of(&report),
+            owner: owner_of(&report).map(Box::from),
             report,
             ended_by,
             response: None,
@@ -187,10 +203,20 @@ pub fn trunk_of(report: &CallReport) -> Option<&str> {
     Some(internal_label(report)?.split_once(TRUNK)?.1)
 }
 
+/// The user or group that the called number of a call belongs to.
+fn owner_of(report: &CallReport) -> Option<&str> {
+    Some(report.ends[1].label.as_deref()?.split_once(OWNER)?.1)
+}
+
 /// The label of the B2BUA beside the proxy.
 fn internal_label(report: &CallReport) -> Option<&str> {
     let mut labels = report.ends.iter().filter_map(|end| end.label.as_deref());
     labels.find_map(|label| label.strip_prefix(INTERNAL))
+}
+
+/// True for the Reason of a call that a limit of the use of trunks has ended.
+pub(crate) fn is_of_limit(reason: &[u8]) -> bool {
+    [NO_MINUTES_REASON, TOO_LONG_REASON].iter().any(|it| it.as_bytes() == reason)
 }
 
 /// The beginning of `text` that a record keeps.

@@ -66,6 +66,12 @@ impl MediaServices {
             })
     }
 
+    /// True if the user part `user` is the name of a service.
+    #[must_use]
+    pub fn has_service(&self, user: &[u8]) -> bool {
+        self.find(user).is_some()
+    }
+
     /// True if there is a media server.
     pub(crate) const fn has_names(&self) -> bool {
         !self.names.is_empty()

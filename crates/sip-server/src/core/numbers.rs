@@ -3,6 +3,7 @@
 
 use crate::core::trunks::TrunkId;
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -35,8 +36,17 @@ pub enum Dialed {
 pub struct DialedRefusal {
     /// The status of the response, 400 to 699.
     pub status: u16,
-    /// The rule in words: the reason phrase of the response, and the text of the log.
+    /// The rule in words: the text of the log and of the record, and the reason phrase of the
+    /// response to a user of this server.
     pub words: Box<str>,
+}
+
+impl DialedRefusal {
+    /// The value of Reason (RFC 3326) that names the rule.
+    pub(crate) fn reason(&self) -> String {
+        let words = self.words.replace(['"', '\\'], "'");
+        format!("SIP;cause={};text=\"{words}\"", self.status)
+    }
 }
 
 /// An attempt to reach a number through a trunk.

@@ -3,7 +3,9 @@
 
 use crate::core::flow::Flow;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::net::SocketAddr;
+use relay::{Codec, Keying};
 use sip::{Endpoint, Transport};
 
 /// The number of a trunk: its place in the configuration.
@@ -46,6 +48,17 @@ impl TrunkTarget {
     }
 }
 
+/// The media of calls on a trunk. They need the relay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrunkMedia {
+    /// The keys of SRTP in the first offer to the trunk. With [`Keying::Required`] its own offers
+    /// must have keys, too. `None`: by [`MediaKeys`](crate::config::MediaKeys).
+    pub keying: Option<Keying>,
+    /// The codecs of the first offer to the trunk, which the relay converts if the caller lacks
+    /// them, and of the offers of the trunk to phones. Empty: those of the callers.
+    pub codecs: Vec<Codec>,
+}
+
 /// The trunks of the owner. The methods must not call the server.
 pub trait Trunks: Send + Sync {
     /// Returns the target of requests to `trunk` now. `None` if it has none: its servers do not
@@ -56,6 +69,12 @@ pub trait Trunks: Send + Sync {
     /// its request URI: by the contact of a registration, or by the source of the request. `None`
     /// if it comes from no trunk. A source address of a datagram may be forged.
     fn of_request(&self, flow: &Flow, user: &[u8]) -> Option<TrunkId>;
+
+    /// The media of calls on `trunk`. `None`: as those of other calls.
+    fn media(&self, trunk: TrunkId) -> Option<Arc<TrunkMedia>> {
+        let _ = trunk;
+        None
+    }
 
     /// True if the names that `trunk` asserts are accepted (RFC 3325), and ours are asserted to it.
     fn is_trusted(&self, trunk: TrunkId) -> bool {

@@ -37,7 +37,7 @@ pub enum Watch {
 /// A party of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedParty {
-    /// `user@domain`, if it is a user of this server.
+    /// `user@domain`, if it is a user of this server. The callee may be a group.
     pub user: Option<Box<str>>,
     /// The URI in From or To.
     pub identity: Box<[u8]>,
@@ -58,8 +58,8 @@ pub enum CallChange {
         parties: [WatchedParty; 2],
         /// The place of the caller.
         caller: CallerPlace,
-        /// True if it may be led to users although neither party is one.
-        may_be_led: bool,
+        /// True if the callee is a group: the call is led to its members.
+        is_to_group: bool,
     },
     /// The call is led to other users: their phones ring.
     Led {

@@ -3,7 +3,9 @@
 
 use super::media::{label_of, parties_of};
 use super::via_branch::Said;
-use crate::core::call_record::{CallRecord, LOST_REASON, Party, Unreached, caller_call_id, cut};
+use crate::core::call_record::{
+    CallRecord, LOST_REASON, Party, Unreached, caller_call_id, cut, is_of_limit,
+};
 use crate::core::config::{Joining, Mode, Relaying};
 use crate::core::event::Env;
 use crate::core::flow::Flow;
@@ -151,10 +153,12 @@ pub(super) fn is_recorded(flow: &Flow, env: &Env<'_>) -> bool {
 
 /// Records the refusal of the request `incoming` without a transaction, if it begins a call and
 /// the first message since `sent_before` is its response. The call goes on after a challenge.
+/// `reason` is the Reason of the record.
 pub(super) fn note_refusal(
     incoming: &Incoming<'_, '_>,
     sent_before: usize,
     is_proven: bool,
+    reason: Option<&[u8]>,
     env: &mut Env<'_>,
 ) {
     let Incoming { message, head, flow, trust, .. } = incoming;
@@ -167,7 +171,7 @@ pub(super) fn note_refusal(
     let Some(response) = Message::parse(sent).ok().filter(|it| it.status() >= Some(300)) else {
         return;
     };
-    let mut failing = Failing::default();
+    let mut failing = Failing { reason: reason.map(cut), ..Failing::default() };
     failing.answered(false, None);
     let is_proven = is_proven || *trust == Trust::Trusted;
     let refused =
@@ -213,10 +217,13 @@ pub(super) fn end_dialog(
     let ended = relay.end_dialog(said.call_id, [said.from_tag, said.to_tag], now);
     if let Some(report) = ended.filter(|report| report.is_last) {
         let is_by_caller = *report.caller_tag == *said.from_tag;
-        let is_lost = is_by_caller
-            && reason == Some(LOST_REASON.as_bytes())
-            && caller_call_id(&report).is_some();
-        let by = if is_by_caller && !is_lost { Party::Caller } else { Party::Callee };
+        let of_b2bua = reason.filter(|_| is_by_caller && caller_call_id(&report).is_some());
+        let by = match of_b2bua {
+            Some(reason) if reason == LOST_REASON.as_bytes() => Party::Callee,
+            Some(reason) if cfg!(feature = "office") && is_of_limit(reason) => Party::Limit,
+            _ if is_by_caller => Party::Caller,
+            _ => Party::Callee,
+        };
         let record = CallRecord::new(report, by, env.now, env.clock_offset).with_reason(reason);
         env.out.events.push(Event::CallEnded(Box::new(record)));
     }

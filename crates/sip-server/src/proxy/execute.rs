@@ -46,11 +46,11 @@ pub(super) fn execute<R: RawMutex>(
     match decision {
         Decision::Server => {
             for_server(incoming, env);
-            note_refusal(incoming, sent_before, false, env);
+            note_refusal(incoming, sent_before, false, None, env);
         }
         Decision::Refuse(Refused { refusal, is_proven }) => {
             refuse(incoming, &refusal, env);
-            note_refusal(incoming, sent_before, is_proven, env);
+            note_refusal(incoming, sent_before, is_proven, refusal.reason().as_deref(), env);
         }
         Decision::Redirect(targets) => redirect(incoming, &targets, env),
         Decision::Forward(route) => forward(tables, incoming, found, route, env),
@@ -66,8 +66,12 @@ fn refuse(incoming: &Incoming<'_, '_>, refusal: &Refusal, env: &mut Env<'_>) {
     match *refusal {
         Refusal::Silent => {}
         Refusal::Status(status) => answer(incoming, status, env),
-        Refusal::Number(DialedRefusal { status, ref words }) => {
+        Refusal::Number { refusal: DialedRefusal { status, ref words }, is_inside: true } => {
             answer(incoming, Status(status).with_reason(words), env);
+        }
+        // A caller outside learns nothing of the rules.
+        Refusal::Number { refusal: DialedRefusal { status, .. }, is_inside: false } => {
+            answer(incoming, Status(status), env);
         }
         Refusal::OnlyRegistrar => {
             reply(message, flow, Status::METHOD_NOT_ALLOWED, env, |out, _| {
@@ -135,6 +139,11 @@ fn plan(
         is_to_trunk: found.to_trunk().is_some(),
         #[cfg(feature = "office")]
         is_from_trunk: found.is_from_trunk(),
+        #[cfg(feature = "office")]
+        trunk_media: found
+            .pass
+            .and_then(|pass| pass.trunk)
+            .and_then(|on| env.trunks()?.media(on.id())),
         payers,
     };
     (plan, targets)
@@ -195,7 +204,7 @@ fn forward<R: RawMutex>(
             );
         }
     }
-    note_refusal(incoming, sent_before, is_proven, env);
+    note_refusal(incoming, sent_before, is_proven, None, env);
 }
 
 /// Sends the request to the best of `targets`. Keeps only a record that an INVITE was forwarded.
@@ -219,7 +228,7 @@ fn forward_statelessly<R: RawMutex>(
         && head.method != Method::Ack
     {
         answer(incoming, stuck.status(), env);
-        note_refusal(incoming, sent_before, plan.payers.user.is_some(), env);
+        note_refusal(incoming, sent_before, plan.payers.user.is_some(), None, env);
     }
 }
 

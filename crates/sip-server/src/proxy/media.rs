@@ -4,12 +4,13 @@
 use super::hangup::Hangup;
 use super::target::Target;
 use super::via_branch::{Answer, Said, ViaBranch};
-use crate::core::call_record::{INTERNAL, TRUNK};
+use crate::core::call_record::{INTERNAL, OWNER, TRUNK};
 use crate::core::config::{MediaKeys, Relaying};
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::reach::Scope;
 use crate::core::source::Source;
+use crate::core::trunks::TrunkMedia;
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,16 +22,28 @@ use relay::{CallReport, End, Keying, Passage, RelayError, Role, Side};
 use sip::header::{NameAddr, RAck, tokens};
 use sip::uri::Host;
 use sip::{Endpoint, HeaderName, Message, Method, Status, Transport, Uri};
+use smallvec::SmallVec;
+
+/// The part of the plan of a request that its media depend on.
+pub(super) struct MediaPlan<'p> {
+    /// The URI of the user that the called number belongs to.
+    pub(super) named: Option<&'p [u8]>,
+    /// True if the sender has authenticated.
+    pub(super) is_proven: bool,
+    /// The media of the trunk of the call, if they have rules of their own.
+    pub(super) trunk: Option<&'p TrunkMedia>,
+    /// True if the call goes to that trunk, false if it comes from it.
+    pub(super) is_to_trunk: bool,
+}
 
 /// Returns the body of `request` as it is sent to `target`, if it changes. It came on the first
-/// flow and is sent on the second one. `is_proven` is true if its sender has authenticated.
+/// flow and is sent on the second one.
 ///
 /// # Errors
 /// The status of the response if the media of the call cannot be relayed.
 pub(super) fn body_of_request(
-    request: &Message<'_>,
+    (request, plan): (&Message<'_>, &MediaPlan<'_>),
     [from, to]: [&Flow; 2],
-    is_proven: bool,
     target: &Target,
     branch: &ViaBranch,
     env: &Env<'_>,
@@ -47,8 +60,14 @@ pub(super) fn body_of_request(
         return Ok(None);
     }
     let [from, to] = [&seen(from), &seen(to)];
-    let keying = keying(target, to, description, env);
-    let begins = is_first && is_wanted(description, [from, to], target, keying, env);
+    let of_trunk = plan.trunk.filter(|_| is_first && cfg!(feature = "office"));
+    let keying_of_trunk = of_trunk.and_then(|trunk| trunk.keying);
+    let keying = match keying_of_trunk.filter(|_| plan.is_to_trunk) {
+        Some(keying) => keying,
+        None => keying(target, to, description, env),
+    };
+    let begins =
+        is_first && (of_trunk.is_some() || is_wanted(description, [from, to], target, keying, env));
     if description.is_none() && !begins {
         return Ok(None);
     }
@@ -66,14 +85,19 @@ pub(super) fn body_of_request(
     let permits = [permits(from, env), permits(to, env)];
     let parties = parties_of(request, from);
     // Only the host that gets the request can name its branch in a response.
-    let is_proven = [is_proven, target.is_registered || env.settings.is_trusted(to)];
+    let is_proven = [plan.is_proven, target.is_registered || env.settings.is_trusted(to)];
     let label = (is_first && from.is_internal()).then(|| label_of(request));
     let mut ends = [
         end(from, required_of(from, env), is_proven[0], &permits[0], env),
         end(to, keying, is_proven[1], &permits[1], env),
     ];
     ends[0].label = label.as_deref();
-    let way = target.retargeted.as_ref().filter(|_| is_first).map(|it| it.label());
+    let codecs = of_trunk.map_or(&[][..], |trunk| &trunk.codecs);
+    let names: SmallVec<[&str; 8]> = codecs.iter().map(|codec| codec.name()).collect();
+    if let Some(trunk) = of_trunk {
+        restrict(&mut ends, trunk, &names, plan.is_to_trunk);
+    }
+    let way = label_of_callee(request, plan.named, target, from).filter(|_| is_first);
     ends[1].label = way.as_deref();
     // The B2BUA passes digits. It takes those of its callee for the caller.
     ends[0].takes_digits = match from.is_internal() {
@@ -237,6 +261,66 @@ pub(super) fn parties_of<'m>(request: &Message<'m>, from: &Flow) -> [Cow<'m, [u8
     let named = || param_of_pass(request, "user-of-caller").filter(|_| from.is_internal());
     let caller = named().unwrap_or_else(|| Cow::Borrowed(uri_of(request, HeaderName::From)));
     [caller, Cow::Borrowed(uri_of(request, HeaderName::To))]
+}
+
+/// Restricts the media of the first offer of a call on a trunk, between `ends`, by those of the
+/// `trunk`. `names` are its codecs.
+fn restrict<'a>(
+    ends: &mut [End<'a>; 2],
+    trunk: &'a TrunkMedia,
+    names: &'a [&'a str],
+    is_to_trunk: bool,
+) {
+    let [caller, callee] = ends;
+    if !is_to_trunk && matches!(trunk.keying, Some(Keying::Required | Keying::Optional)) {
+        if trunk.keying == Some(Keying::Required) {
+            caller.keying = Keying::Required;
+        }
+        // The keys of the trunk end at the relay.
+        if callee.keying == Keying::Passed {
+            callee.keying = Keying::Clear;
+        }
+    }
+    if names.is_empty() {
+        return;
+    }
+    callee.codecs.except = names;
+    if is_to_trunk {
+        (callee.codecs.mask, callee.codecs.transcode) = (&ALL, &trunk.codecs);
+    } else {
+        callee.codecs.strip = &ALL;
+    }
+}
+
+/// All codecs, in [`CodecRules`](relay::CodecRules).
+const ALL: [&str; 1] = ["all"];
+
+/// The label of the called end for the record: the way of the call by call services, and the user
+/// or group that the called number belongs to. That is in the request URI of the B2BUA.
+fn label_of_callee(
+    request: &Message<'_>,
+    named: Option<&[u8]>,
+    target: &Target,
+    from: &Flow,
+) -> Option<String> {
+    let way = target.retargeted.as_ref().map(|it| it.label());
+    if !cfg!(feature = "office") {
+        return way;
+    }
+    let of_b2bua = || request.request_uri().filter(|_| is_b2bua(from));
+    let user = |uri: &[u8]| match Uri::parse(uri) {
+        Ok(Uri::Sip(uri)) => {
+            let name = sip::uri::unescape(uri.user?);
+            Some(alloc::format!("{}@{}", String::from_utf8_lossy(&name), uri.host))
+        }
+        _ => None,
+    };
+    let owner = named.or_else(of_b2bua).and_then(user);
+    let dialed = user(uri_of(request, HeaderName::To));
+    match owner.filter(|owner| dialed.as_ref() != Some(owner)) {
+        Some(owner) => Some([&way.unwrap_or_default(), OWNER, &owner].concat()),
+        None => way,
+    }
 }
 
 /// The URI in From or To. Empty if there is none.

@@ -43,12 +43,12 @@ pub(super) fn resolve<'m, R: RawMutex>(
     let number = match &onward {
         // The second leg of a call goes to the user or trunk that was found for the first one.
         Onward::User { user, .. } if asked.grant.is_none() && asked.pass.is_none() => user,
-        _ if is_of_trunk => return Err(refuse(asked, b"", &not_found(), env)),
+        _ if is_of_trunk => return Err(refuse(asked, authorization, b"", &not_found(), env)),
         _ => return Ok(unchanged(onward)),
     };
     let Some(numbers) = env.numbers() else {
         return match is_of_trunk {
-            true => Err(refuse(asked, b"", &not_found(), env)),
+            true => Err(refuse(asked, authorization, b"", &not_found(), env)),
             false => Ok(unchanged(onward)),
         };
     };
@@ -75,11 +75,13 @@ pub(super) fn resolve<'m, R: RawMutex>(
         _ => number.to_vec(),
     };
     match numbers.route(&number, caller) {
-        Dialed::Name if is_of_trunk => Err(refuse(asked, &number, &not_found(), env)),
+        Dialed::Name if is_of_trunk => {
+            Err(refuse(asked, authorization, &number, &not_found(), env))
+        }
         Dialed::Name => Ok(unchanged(onward)),
         Dialed::User(name) => {
             let Some(onward) = user_of(&name, env) else {
-                return Err(refuse(asked, &number, &not_found(), env));
+                return Err(refuse(asked, authorization, &number, &not_found(), env));
             };
             Ok(Numbered { onward, attempts: Vec::new(), named: Some(uri_of(&name)) })
         }
@@ -87,7 +89,7 @@ pub(super) fn resolve<'m, R: RawMutex>(
             Ok(Numbered { onward, attempts, named: None })
         }
         Dialed::Trunks(_) => Err(Refusal::Status(Status::NOT_FOUND.into())),
-        Dialed::Refused(refusal) => Err(refuse(asked, &number, &refusal, env)),
+        Dialed::Refused(refusal) => Err(refuse(asked, authorization, &number, &refusal, env)),
     }
 }
 
@@ -138,6 +140,7 @@ fn user_of(name: &[u8], env: &Env<'_>) -> Option<Onward<'static>> {
 /// Logs and counts a refusal.
 fn refuse(
     asked: &Asked<'_, '_>,
+    authorization: &Authorization,
     number: &[u8],
     refusal: &DialedRefusal,
     env: &mut Env<'_>,
@@ -149,5 +152,10 @@ fn refuse(
         let notice = Notice::number_refused(from, number, &refusal.words, incoming.flow);
         env.out.events.push(Event::Notice(notice));
     }
-    Refusal::Number(refusal.clone())
+    let is_inside = match authorization {
+        Authorization::User(_) => true,
+        Authorization::Trunk(_) => false,
+        _ => incoming.trust == Trust::Trusted,
+    };
+    Refusal::Number { refusal: refusal.clone(), is_inside }
 }

@@ -76,6 +76,14 @@ impl OnTrunk {
         }
     }
 
+    /// The trunk.
+    #[cfg(feature = "office")]
+    pub(super) const fn id(self) -> TrunkId {
+        match self {
+            Self::To(trunk) | Self::From(trunk) => trunk,
+        }
+    }
+
     /// The URI parameter that tells the B2BUA of the trunk. It has no proof: the pass names it.
     const fn param(self) -> (&'static [u8], TrunkId) {
         match self {

@@ -3,7 +3,7 @@
 
 use super::edge::write_path;
 use super::forward::{Changes, SenderFields};
-use super::media::{body_of_request, takes_digits};
+use super::media::{MediaPlan, body_of_request, takes_digits};
 use super::pass::{OnTrunk, Pass};
 use super::record_route::{Names, Ways, write_record_route};
 use super::stuck::Stuck;
@@ -12,9 +12,13 @@ use super::via_branch::ViaBranch;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::payers::Payers;
+#[cfg(feature = "office")]
+use crate::core::trunks::TrunkMedia;
 use crate::core::trunks::is_of_trunk;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
+#[cfg(feature = "office")]
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use sip::uri::escape_param;
 use sip::{Duration, Message};
@@ -56,6 +60,9 @@ pub(crate) struct Plan {
     /// True for the second leg of a call from a trunk.
     #[cfg(feature = "office")]
     pub(crate) is_from_trunk: bool,
+    /// The media of the trunk of the call, if they have rules of their own.
+    #[cfg(feature = "office")]
+    pub(crate) trunk_media: Option<Arc<TrunkMedia>>,
     /// The accounts that are charged for the request.
     pub(crate) payers: Payers,
 }
@@ -65,6 +72,19 @@ impl Plan {
     /// realms may be those of this server.
     pub(super) const fn has_credentials_of_trunk(&self) -> bool {
         self.is_to_trunk || is_of_trunk(&self.arrived_on)
+    }
+
+    /// The part of the plan that the media depend on.
+    fn media_plan(&self, env: &Env<'_>) -> MediaPlan<'_> {
+        MediaPlan {
+            named: self.named.as_deref(),
+            is_proven: self.is_proven(env),
+            #[cfg(feature = "office")]
+            trunk: self.trunk_media.as_deref(),
+            #[cfg(not(feature = "office"))]
+            trunk: None,
+            is_to_trunk: self.is_to_trunk,
+        }
     }
 
     /// True if the sender is an authenticated user, or at an address of a trusted network.
@@ -89,7 +109,7 @@ pub(crate) fn write_request(
     env: &mut Env<'_>,
 ) -> Result<core::ops::Range<usize>, Stuck> {
     let ways = [&plan.arrived_on, flow];
-    let body = body_of_request(request, ways, plan.is_proven(env), target, &branch, env);
+    let body = body_of_request((request, &plan.media_plan(env)), ways, target, &branch, env);
     let body = body.map_err(Stuck::Media)?;
     let path = path_to(target, flow, request, plan, env);
     let before = env.out.transmits.len();

@@ -1,6 +1,7 @@
 //! The reasons for not forwarding a request.
 
 use crate::core::numbers::DialedRefusal;
+use alloc::vec::Vec;
 use sip::StatusLine;
 
 /// The reason for not forwarding a request.
@@ -10,7 +11,11 @@ pub(super) enum Refusal {
     /// The request is answered with this status.
     Status(StatusLine<'static>),
     /// The numbers of the owner refuse the call.
-    Number(DialedRefusal),
+    Number {
+        refusal: DialedRefusal,
+        /// True if the caller is of this house: the response names the rule.
+        is_inside: bool,
+    },
     /// This server is a registrar only.
     OnlyRegistrar,
     /// The request URI is a SIPS URI, and the callee is not reachable by one.
@@ -23,6 +28,19 @@ pub(super) enum Refusal {
     ForeignMethod,
     /// This server is about to stop.
     Draining,
+}
+
+impl Refusal {
+    /// The Reason of the record: the rule of the numbers that refuses the call, which the response
+    /// to a caller outside does not name.
+    pub(super) fn reason(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Number { refusal, .. } if cfg!(feature = "office") => {
+                Some(refusal.reason().into_bytes())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A request that is not forwarded.

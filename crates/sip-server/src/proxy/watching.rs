@@ -10,6 +10,7 @@ use super::refusal::Refusal;
 use super::sender::{Authorization, speaker};
 use super::target::{Takeover, Target, Targets};
 use crate::core::address_of_record::AddressOfRecord;
+use crate::core::call_services::Group;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::incoming::Incoming;
@@ -83,6 +84,12 @@ fn is_neighbour(asker: &AddressOfRecord, user: &AddressOfRecord) -> bool {
     domain(asker) == domain(user)
 }
 
+/// The group `name`.
+fn group_of<'e>(name: &AddressOfRecord, env: &Env<'e>) -> Option<&'e Group> {
+    let groups = &env.settings.config.groups;
+    groups.iter().find(|group| group.name.as_bytes() == name.as_bytes())
+}
+
 fn notifier_of<R: RawMutex>(
     shared: &Shared<R>,
     incoming: &Incoming<'_, '_>,
@@ -100,7 +107,7 @@ fn notifier_of<R: RawMutex>(
         env.counters.watching_denied.add();
         return Err(Refusal::Status(Status::FORBIDDEN.with_reason("Watching Denied")));
     };
-    if shared.location.look_up(user, |found| found.is_none()) {
+    if group_of(user, env).is_none() && shared.location.look_up(user, |found| found.is_none()) {
         return Err(Refusal::Status(Status::NOT_FOUND.into()));
     }
     let flow = incoming.flow.internal_to(Endpoint::Notifier);
@@ -131,14 +138,14 @@ fn taken_over<R: RawMutex>(
         env.counters.watching_denied.add();
         return Err(Refusal::Status(Status::FORBIDDEN.with_reason("Pickup Denied")));
     }
-    let groups = &env.settings.config.groups;
-    let group = groups.iter().find(|group| group.name.as_bytes() == user.as_bytes());
+    let group = group_of(user, env);
     if group.is_none() && shared.location.look_up(user, |found| found.is_none()) {
         return Err(Refusal::Status(Status::NOT_FOUND.into()));
     }
     let ringing = |user: &[u8]| env.watched_calls.and_then(|calls| calls.ringing(user));
     let ringing = match group {
-        Some(group) => group.members.iter().find_map(|member| ringing(member.as_bytes())),
+        Some(group) => ringing(user.as_bytes())
+            .or_else(|| group.members.iter().find_map(|member| ringing(member.as_bytes()))),
         None => ringing(user.as_bytes()),
     };
     let Some(RingingCall { caller, replaces, transaction }) = ringing else {
@@ -201,12 +208,10 @@ pub(super) fn beginning<R: RawMutex>(
         Uri::Sip(uri) => shared.address_of(uri, env),
         _ => None,
     };
-    let groups = &env.settings.config.groups;
-    let is_group =
-        |it: &AddressOfRecord| groups.iter().any(|group| group.name.as_bytes() == it.as_bytes());
-    let may_be_led = callee.as_ref().is_some_and(is_group);
-    let callee = callee.filter(|it| shared.location.look_up(it, |found| found.is_some()));
-    if caller.is_none() && callee.is_none() && !may_be_led {
+    let is_to_group = callee.as_ref().is_some_and(|it| group_of(it, env).is_some());
+    let is_user = |it: &AddressOfRecord| shared.location.look_up(it, |found| found.is_some());
+    let callee = callee.filter(|it| is_to_group || is_user(it));
+    if caller.is_none() && callee.is_none() {
         return None;
     }
     let party = |user: Option<AddressOfRecord>, identity: &[u8]| {
@@ -227,6 +232,6 @@ pub(super) fn beginning<R: RawMutex>(
             flow: *flow,
             takes_replaces: message.elements(HeaderName::Supported).any(|it| it == b"replaces"),
         },
-        may_be_led,
+        is_to_group,
     }))
 }

@@ -437,9 +437,12 @@ fn a_limit_of_the_b2bua_is_one_of_this_server() {
 
 /// The B2BUA ends the second leg of a call after the loss of its callee, or of its caller.
 #[test]
-fn the_record_of_a_call_that_the_check_ends_names_the_party_that_is_gone() {
+fn the_record_of_a_call_that_the_b2bua_ends_names_the_party_that_is_gone_or_the_limit() {
     for (reason, by) in [
         (Some("SIP;cause=408;text=\"No response\""), Party::Callee),
+        (Some("SIP;cause=403;text=\"No Minutes Left Today\""), Party::Limit),
+        (Some("SIP;cause=403;text=\"Maximum Duration Reached\""), Party::Limit),
+        (Some("SIP;cause=403;text=\"No Minutes\""), Party::Caller),
         (Some("SIP;cause=408"), Party::Caller),
         (None, Party::Caller),
     ] {

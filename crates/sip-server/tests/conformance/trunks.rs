@@ -1,12 +1,13 @@
 //! Calls by number: to trunks, and from them. The test acts as the B2BUA and as the trunks.
 
 use crate::joining::{invites, second_leg};
-use crate::media::{offer, server};
+use crate::media::{body, offer, secure, server};
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
-use barebell_sip_server::config::Joining;
+use barebell_sip_server::config::{Joining, Relaying};
+use barebell_sip_server::relay::{Codec, Keying};
 use barebell_sip_server::{
     CallServices, Caller, Config, Dialed, DialedRefusal, Event, Flow, Numbers, TrunkAttempt,
-    TrunkId, TrunkTarget, Trunks,
+    TrunkId, TrunkMedia, TrunkTarget, Trunks,
 };
 use sip::{Duration, HeaderName, Transport};
 use std::sync::Arc;
@@ -103,7 +104,7 @@ fn to_trunk(first: &Sent, route: &str, uri: &str, from: &str) -> Draft {
         .and("Contact", "<sip:call@203.0.113.1:5060>")
         .and("Route", route)
         .and("Content-Type", "application/sdp")
-        .with_body(&crate::media::body(first))
+        .with_body(&body(first))
 }
 
 #[test]
@@ -192,6 +193,37 @@ fn a_refusal_names_its_rule_to_the_caller_and_in_the_log() {
     // Only calls go to trunks.
     let message = Draft::new("MESSAGE", "sip:030456@example.com");
     assert_eq!(rig.send_as("alice", &udp(ALICE), &message).status(), 404);
+}
+
+#[test]
+fn a_refusal_names_its_rule_to_users_and_in_the_record_and_not_to_callers_outside() {
+    let config = Config { relaying: Relaying::All, joining: Joining::Off, ..closed_config() };
+    let (mut rig, _) = server(config, &format!("<sip:bob@{BOB}>"));
+    rig.server.set_numbers(Arc::new(Plan));
+    rig.server.set_trunks(Arc::new(TwoTrunks));
+    rig.renew_worker();
+    let to = call("sip:030456@example.com");
+    let rule = "No Right for National Numbers";
+    for (user, flow, from, phrase) in [
+        (Some("bob"), udp(BOB), "sip:bob@example.com", rule),
+        (None, udp(TRUNK), "sip:+49151@trunk.example", "Forbidden"),
+        (None, udp(STRANGER), "sip:x@foreign.example", "Forbidden"),
+    ] {
+        let draft = to.next().with("From", &format!("<{from}>;tag=1"));
+        let reaction = match user {
+            Some(user) => rig.send_as(user, &flow, &draft),
+            None => rig.send(&flow, &draft),
+        };
+        let response = reaction.response();
+        assert_eq!((response.status(), response.reason().as_str()), (403, phrase), "{from}");
+        assert!(!text(&response.bytes).contains("National") || user.is_some(), "{from}");
+        let record = reaction.events.iter().find_map(|event| match event {
+            Event::CallEnded(record) => record.reason.clone(),
+            _ => None,
+        });
+        let expected = format!("SIP;cause=403;text=\"{rule}\"");
+        assert_eq!(record.map(|reason| text(&reason)), Some(expected), "{from}");
+    }
 }
 
 #[test]
@@ -423,4 +455,71 @@ fn the_call_of_a_stranger_that_a_user_forwards_names_its_source_and_that_of_a_tr
     for route in to_b2bua(&left).values(HeaderName::Route) {
         assert!(route.ends_with(";payer=a%40b>"), "{route}");
     }
+}
+
+/// The trunks of [`TwoTrunks`], with rules for their media.
+struct WithMedia(TrunkMedia);
+
+impl Trunks for WithMedia {
+    fn target(&self, trunk: TrunkId) -> Option<TrunkTarget> {
+        TwoTrunks.target(trunk)
+    }
+
+    fn of_request(&self, flow: &Flow, user: &[u8]) -> Option<TrunkId> {
+        TwoTrunks.of_request(flow, user)
+    }
+
+    fn media(&self, _: TrunkId) -> Option<Arc<TrunkMedia>> {
+        Some(Arc::new(self.0.clone()))
+    }
+}
+
+/// The description that trunk 0 gets for a call of alice with PCMU.
+fn offered_to_trunk(media: TrunkMedia) -> String {
+    let mut rig = office();
+    rig.server.set_trunks(Arc::new(WithMedia(media)));
+    rig.renew_worker();
+    let first = first_leg(&mut rig, "sip:030456@example.com");
+    let live = first.values(HeaderName::Route)[1].clone();
+    let uri = "sip:+4930456@trunk.example";
+    let second = to_trunk(&first, &live, uri, "sip:+4930123@trunk.example");
+    body(rig.send(&first.flow, &second).forwarded())
+}
+
+#[test]
+fn a_trunk_is_offered_its_keys_and_codecs() {
+    let keys = |keying| TrunkMedia { keying: Some(keying), codecs: Vec::new() };
+    let required = offered_to_trunk(keys(Keying::Required));
+    assert!(required.contains(" RTP/SAVP 0\r\n") && required.contains("a=crypto:"), "{required}");
+    let offered = offered_to_trunk(keys(Keying::Optional));
+    assert!(offered.contains(" RTP/AVP 0\r\n") && offered.contains("a=crypto:"), "{offered}");
+    let clear = offered_to_trunk(keys(Keying::Clear));
+    assert!(clear.contains(" RTP/AVP 0\r\n") && !clear.contains("a=crypto:"), "{clear}");
+    for (codecs, types) in [
+        (vec![Codec::Pcma], " 8\r\n"),
+        (vec![Codec::Pcmu], " 0\r\n"),
+        (vec![Codec::Pcma, Codec::Pcmu], " 0 8\r\n"),
+    ] {
+        let offered = offered_to_trunk(TrunkMedia { keying: None, codecs });
+        assert!(offered.contains(&format!(" RTP/AVP{types}")), "{types:?}: {offered}");
+    }
+}
+
+#[test]
+fn an_offer_of_a_trunk_has_its_keys_and_codecs_only() {
+    let media = TrunkMedia { keying: Some(Keying::Required), codecs: vec![Codec::Pcma] };
+    let mut rig = office();
+    rig.server.set_trunks(Arc::new(WithMedia(media)));
+    rig.renew_worker();
+    let number = call("sip:+4930123@203.0.113.1").with("From", "<sip:+49151@trunk.example>;tag=1");
+    let first = rig.send(&udp(TRUNK), &number).forwarded().clone();
+    let refused = rig.send(&first.flow, &second_leg(&first));
+    let is_refusal = |response: &Sent| response.status() == 488;
+    assert!(refused.responses().any(is_refusal), "it has no keys: {refused:?}");
+    assert_eq!(refused.requests().count(), 0);
+    let both = secure("198.51.100.10").replace("SAVP 0", "SAVP 0 8");
+    let first = rig.send(&udp(TRUNK), &number.next().with_body(&both)).forwarded().clone();
+    let second = rig.send(&first.flow, &second_leg(&first)).forwarded().clone();
+    assert_eq!(second.flow, udp(BOB));
+    assert!(body(&second).contains("RTP/AVP 8\r\n"), "{}", body(&second));
 }

@@ -248,6 +248,22 @@ fn office() -> Rig {
     rig
 }
 
+#[test]
+fn a_group_is_watched_like_a_user() {
+    let mut rig = office();
+    let draft = subscribe("dialog", "sip:sales@example.com");
+    let sent = rig.send_as("alice", &udp(ALICE), &draft).forwarded().clone();
+    let expected =
+        "sip:notifier@203.0.113.1:5060;of=sales%40example.com;by=alice%40example.com;shows=calls";
+    assert_eq!(sent.request_uri(), expected);
+    let unknown = subscribe("dialog", "sip:nobody@example.com");
+    assert_eq!(rig.send_as("alice", &udp(ALICE), &unknown).status(), 404);
+    let messages = subscribe("message-summary", "sip:sales@example.com");
+    assert_eq!(rig.send_as("alice", &udp(ALICE), &messages).status(), 403);
+    let stranger = draft.next().with("From", "<sip:x@foreign.example>;tag=1");
+    assert_eq!(rig.send(&udp(STRANGER), &stranger).requests().count(), 0);
+}
+
 /// The number of the transaction that a call has begun.
 fn transaction(reaction: &Reaction) -> u128 {
     let begun = changes(reaction).into_iter().find_map(|change| match change {
@@ -267,6 +283,12 @@ fn the_calls_of_groups_and_forwards_are_told_with_the_users_that_ring() {
         users: vec![format!("{name}@example.com").into()],
     };
     assert_eq!(changes(&called)[1..], [led("bob")]);
+    let CallChange::Begun { parties, is_to_group, .. } = &changes(&called)[0] else {
+        panic!("{called:?}")
+    };
+    let users = parties.each_ref().map(|party| party.user.as_deref());
+    assert_eq!(users, [Some("alice@example.com"), Some("sales@example.com")]);
+    assert!(is_to_group);
     let sent = called.forwarded().clone();
     let answered = rig.receive(&sent.flow, &sent.answer(200, "bob", ""));
     assert_eq!(changes(&answered)[0], led("bob"));

@@ -104,9 +104,18 @@ fn insert(database: &Connection, call: &StoredCall) -> rusqlite::Result<()> {
     let [caller, callee] = &call.parties;
     database
         .prepare_cached(
-            "INSERT INTO call (ended, caller, callee, failed, record) VALUES (?1, ?2, ?3, ?4, ?5)",
+            "INSERT INTO call (ended, caller, callee, failed, record, led_to, number_of)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
-        .execute(params![micros(call.ended), caller, callee, call.is_failed, call.record])
+        .execute(params![
+            micros(call.ended),
+            caller,
+            callee,
+            call.is_failed,
+            call.record,
+            call.led_to,
+            call.number_of
+        ])
         .map(drop)
 }
 
@@ -147,7 +156,9 @@ fn page(
     let of_user = match &range {
         Some(_) => {
             "call WHERE id IN (SELECT id FROM call WHERE caller >= :from AND caller < :to
-             UNION SELECT id FROM call WHERE callee >= :from AND callee < :to)"
+             UNION SELECT id FROM call WHERE callee >= :from AND callee < :to
+             UNION SELECT id FROM call WHERE led_to >= :from AND led_to < :to
+             UNION SELECT id FROM call WHERE number_of >= :from AND number_of < :to)"
         }
         None => "call INDEXED BY call_ended WHERE :from IS NULL AND :to IS NULL",
     };
@@ -191,7 +202,7 @@ mod tests {
         let parties = [caller.to_owned(), callee.to_owned()];
         let ended = Instant::from_micros(ended * 1_000_000);
         let record = format!("{caller} {callee} {}", ended.as_secs());
-        StoredCall { ended, parties, is_failed, record }
+        StoredCall { ended, parties, led_to: None, number_of: None, is_failed, record }
     }
 
     #[test]
@@ -260,6 +271,22 @@ mod tests {
         }
         assert_eq!(found(&storage, &any, 1), [last]);
         assert_eq!(found(&open(directory.path()), &any, 9).len(), 3);
+    }
+
+    #[test]
+    fn a_call_is_found_by_the_user_that_it_was_led_to_and_by_the_owner_of_its_number() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let by_number = StoredCall {
+            led_to: Some("carol@h".to_owned()),
+            number_of: Some("sales@h".to_owned()),
+            ..call(10, "a@h", "50@h", false)
+        };
+        storage.put_calls(&[by_number.clone(), call(20, "a@h", "b@h", false)]).unwrap();
+        for user in ["carol", "carol@h", "sales@h", "50"] {
+            let filter = CallFilter { user: Some(user.to_owned()), ..CallFilter::default() };
+            assert_eq!(found(&storage, &filter, 9), [&*by_number.record], "{user}");
+        }
     }
 
     #[test]

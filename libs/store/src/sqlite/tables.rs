@@ -18,8 +18,18 @@ pub(super) const SECRET: &str = "secret";
 pub(super) const REALMS: &str = "realms";
 
 /// The migrations, each from one schema version to the next. The first one creates the tables.
-pub(super) const STEPS: [&str; 9] =
-    [TABLES, LOGINS, RECORDS, CALLS, SERVICES, AGENTS, MESSAGES, panel_tables::TABLES, CHANGES];
+pub(super) const STEPS: [&str; 10] = [
+    TABLES,
+    LOGINS,
+    RECORDS,
+    CALLS,
+    SERVICES,
+    AGENTS,
+    MESSAGES,
+    panel_tables::TABLES,
+    CHANGES,
+    CALL_USERS,
+];
 
 /// The key of the setting that is present once records of calls were imported.
 pub(super) const CALLS_IMPORTED: &str = "calls_imported";
@@ -105,6 +115,14 @@ const CALLS: &str = "
     CREATE INDEX call_ended ON call (ended);
     CREATE INDEX call_caller ON call (caller);
     CREATE INDEX call_callee ON call (callee);
+";
+
+/// The users that a call was led to, or that its number belongs to. Calls stored before have none.
+const CALL_USERS: &str = "
+    ALTER TABLE call ADD COLUMN led_to TEXT;
+    ALTER TABLE call ADD COLUMN number_of TEXT;
+    CREATE INDEX call_led_to ON call (led_to) WHERE led_to IS NOT NULL;
+    CREATE INDEX call_number_of ON call (number_of) WHERE number_of IS NOT NULL;
 ";
 
 /// No change of the tables. The records of bindings contain removals, which earlier versions cannot

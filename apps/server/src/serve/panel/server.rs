@@ -141,7 +141,11 @@ impl PanelServer {
             json: true,
             place: self.0.place.clone(),
         };
-        rows(|out| route_command::run_with(&settings, &flags, out))
+        let is_user = |name: &str| {
+            let (name, domain) = name.rsplit_once('@')?;
+            self.0.storage.has_user(name, domain).ok()
+        };
+        rows(|out| route_command::run_with(&settings, &flags, &is_user, out))
     }
 
     fn bans(&self) -> Vec<Value> {

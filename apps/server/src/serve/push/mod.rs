@@ -1,7 +1,6 @@
 //! Push notifications to phones that sleep (RFC 8599): the calls and messages that wait, and the
 //! hook that requests the notifications.
 
-mod breaker;
 mod hook;
 mod shared;
 mod waiting;

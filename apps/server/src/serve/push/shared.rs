@@ -1,6 +1,6 @@
 //! The calls and messages that wait for phones that sleep, for all threads.
 
-use super::hook::{Hook, Notification, Reason};
+use super::hook::{Notification, PushHook, Reason};
 use super::waiting::Waiting;
 use crate::failure::Failure;
 use crate::log;
@@ -23,7 +23,7 @@ pub(crate) struct SharedPush {
     queue: SyncSender<Notification>,
     /// The other end of `queue`, which one thread at a time waits at.
     queued: Mutex<Receiver<Notification>>,
-    hook: Hook,
+    hook: PushHook,
     /// Counts calls and messages that did not wait because of a limit.
     refused: AtomicU64,
 }
@@ -42,7 +42,7 @@ impl SharedPush {
             changed: Condvar::new(),
             queue,
             queued: Mutex::new(queued),
-            hook: Hook::new(url, settings.timeout)?,
+            hook: PushHook::new(url, settings.timeout)?,
             refused: AtomicU64::new(0),
         }))
     }
