@@ -232,6 +232,7 @@ fn records_of_calls_are_copied_once() {
             "two|1|dave@a.com|f|1"
         ]
     );
-    let reason = postgres.sql("SELECT record->>'reason' FROM barebell_call WHERE id = 1 AND failed IS FALSE AND server = 'one'");
+    let reason = "SELECT record->>'reason' FROM barebell_call WHERE id = 1 AND server = 'one'";
+    let reason = postgres.sql(reason);
     assert_eq!(reason.trim(), "x");
 }

@@ -139,7 +139,8 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Connects to the database at `place`, and begins to watch the table. `key` has to be secret and stay the same.
+    /// Connects to the database at `place`, and begins to watch the table. `key` has to be secret
+    /// and stay the same.
     ///
     /// # Errors
     /// [`AccountsError`]: there is no such database, or the table lacks columns.
