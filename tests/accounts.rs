@@ -1,5 +1,6 @@
 //! Users changed by SQL: in PostgreSQL, also while it is gone, and in the database of the server.
 
+use peers::call::establish;
 use peers::postgres::{Postgres, SUBSCRIBER};
 use peers::process::{Program, run, wait_until};
 use peers::server::{DOMAIN, Options, ServerProcess, TRUSTS_NOBODY};
@@ -100,6 +101,62 @@ fn users_changed_by_sql_are_known_and_the_known_ones_go_on_without_the_database(
     assert_eq!(register(&server, "dave", "five"), 200);
     postgres.sql("TRUNCATE subscriber");
     wait_for_users(&server, &[]);
+}
+
+#[test]
+fn commands_change_the_users_in_the_database_and_records_of_calls_are_copied_to_it() {
+    let mut postgres = Postgres::start_with_certificate();
+    postgres.sql(SUBSCRIBER);
+    let issuer = postgres.certificate().display().to_string();
+    let url = postgres.url_of("localhost", &format!("sslmode=verify-full&sslrootcert={issuer}"));
+    let configuration = format!(
+        "{TRUSTS_NOBODY}[accounts]\nurl = \"{url}\"\nrecords = true\n\
+         [calls]\nmode = \"b2bua\"\n"
+    );
+    let options = Options { configuration: &configuration, ..Options::default() };
+    let mut server = ServerProcess::start(&options);
+    server.wait_for_line("the users are those of postgresql://localhost/sip");
+    let file = server.data().join("more-users");
+    let import = |lines: &str, server: &ServerProcess| {
+        std::fs::write(&file, lines).expect("the file is written");
+        server.run(&["user", "import", &file.display().to_string(), "--domain", DOMAIN])
+    };
+    let _ = import("alice:one\nbob:two\n", &server);
+    let names = "SELECT username FROM subscriber ORDER BY username";
+    assert_eq!(postgres.sql(names).split_whitespace().collect::<Vec<_>>(), ["alice", "bob"]);
+    assert_eq!(register(&server, "alice", "one"), 200);
+    let _ = import("alice:three\n", &server);
+    assert_eq!(
+        (register(&server, "alice", "one"), register(&server, "alice", "three")),
+        (401, 200)
+    );
+    let _ = server.run(&["user", "remove", &format!("alice@{DOMAIN}")]);
+    assert_eq!(postgres.sql(names).split_whitespace().collect::<Vec<_>>(), ["bob"]);
+    assert_eq!(register(&server, "alice", "three"), 401);
+    let _ = import("alice:one\n", &server);
+
+    let agents = [("alice", "one"), ("bob", "two")].map(|(name, password)| {
+        let mut agent = Agent::new(name, password, DOMAIN, server.address());
+        assert_eq!(agent.register_for(600).status(), Some(200));
+        agent
+    });
+    let [alice, bob] = agents;
+    let (mut alice, mut bob) = establish(alice, bob);
+    alice.pass(&mut bob, "BYE", "");
+    let count = "SELECT count(*) FROM barebell_call WHERE record->>'call_id' <> ''";
+    wait_until("the record in the database", || (postgres.sql(count).trim() == "1").then_some(()));
+
+    // Without the database the second record waits, also over a restart.
+    postgres.crash();
+    server.wait_for_line("the accounts in postgresql://localhost/sip cannot be read");
+    let (mut alice, mut bob) = establish(alice.agent, bob.agent);
+    alice.pass(&mut bob, "BYE", "");
+    server.wait_for_history(2);
+    server.stop();
+    server.restart();
+    postgres.restart();
+    wait_until("both records", || (postgres.sql(count).trim() == "2").then_some(()));
+    assert_eq!(server.counter("uncopied-records"), 0);
 }
 
 #[test]

@@ -6,7 +6,10 @@ use peers::process::{Program, run};
 use peers::server::TRUSTS_NOBODY;
 use peers::test_server::TestServer;
 use serde_json::Value;
+use std::collections::BTreeSet;
+use std::net::UdpSocket;
 use std::path::Path;
+use std::time::Duration;
 
 const TSHARK: Program = Program { name: "tshark", packages: "tshark" };
 
@@ -57,5 +60,81 @@ fn tshark_reads_both_legs_of_a_call_through_the_b2bua() {
             frames.iter().any(|frame| frame[2] == id && frame[field] == value)
         };
         assert!(has(0, "INVITE") && has(0, "ACK") && has(0, "BYE") && has(1, "200"), "{frames:?}");
+    }
+}
+
+/// A message as Homer gets it: the chunks of HEP 3.
+struct Capture {
+    ports: [u16; 2],
+    agent: u32,
+    correlation: String,
+    message: String,
+}
+
+impl Capture {
+    /// Reads a datagram: `HEP3`, its length, and chunks of vendor, type, length and value.
+    fn read(datagram: &[u8]) -> Self {
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, &byte| sum << 8 | u32::from(byte));
+        assert_eq!(&datagram[..4], b"HEP3");
+        assert_eq!(number(&datagram[4..6]) as usize, datagram.len());
+        let (mut ports, mut agent) = ([0; 2], 0);
+        let [mut correlation, mut message] = [const { String::new() }; 2];
+        let mut rest = &datagram[6..];
+        while !rest.is_empty() {
+            assert_eq!(number(&rest[..2]), 0, "the vendor of all chunks is none");
+            let (kind, length) = (number(&rest[2..4]), number(&rest[4..6]) as usize);
+            let value = &rest[6..length];
+            let text = || String::from_utf8(value.to_vec()).expect("a message is text");
+            match kind {
+                7 | 8 => ports[kind as usize - 7] = number(value) as u16,
+                12 => agent = number(value),
+                15 => message = text(),
+                17 => correlation = text(),
+                _ => {}
+            }
+            rest = &rest[length..];
+        }
+        Self { ports, agent, correlation, message }
+    }
+
+    fn call_id(&self) -> Option<&str> {
+        self.message.lines().find_map(|line| line.strip_prefix("Call-ID: "))
+    }
+}
+
+#[test]
+fn homer_gets_both_legs_of_a_call_with_one_correlation_id() {
+    let homer = UdpSocket::bind("127.0.0.1:0").expect("a socket can be bound");
+    homer.set_read_timeout(Some(Duration::from_secs(10))).expect("a time can be set");
+    let place = homer.local_addr().expect("the socket is bound");
+    let settings = format!(
+        "{TRUSTS_NOBODY}[calls]\nmode = \"b2bua\"\n[trace]\nhep = \"{place}\"\nhep_id = 2001\n"
+    );
+    let exchange = TestServer::with(&settings, &[]);
+    let [alice, bob] = ["alice", "bob"].map(|user| exchange.agent(user));
+    let (mut alice, mut bob) = establish(alice, bob);
+    alice.pass(&mut bob, "BYE", "");
+    exchange.server.wait_for_history(1);
+    let record = exchange.server.rows(&["calls", "--history", "--json"]).remove(0);
+    let ids = ["call_id", "callee_call_id"].map(|key| record[key].as_str().expect("a Call-ID"));
+    let rows = exchange.server.rows(&["trace", ids[0], "--json"]);
+    let mut captures = Vec::new();
+    let mut buffer = [0; 65_536];
+    while captures.len() < rows.len() {
+        let length = homer.recv(&mut buffer).expect("all messages are sent to Homer");
+        let capture = Capture::read(&buffer[..length]);
+        if capture.call_id().is_some_and(|id| ids.contains(&id)) {
+            captures.push(capture);
+        }
+    }
+    let legs: BTreeSet<_> = captures.iter().filter_map(Capture::call_id).collect();
+    assert_eq!(legs, BTreeSet::from(ids), "both legs have come");
+    for capture in &captures {
+        assert_eq!((&*capture.correlation, capture.agent), (ids[0], 2001), "{}", capture.message);
+        let row = rows.iter().find(|row| {
+            let ends = ["from", "to"].map(|key| port(&row[key]).parse().ok());
+            ends == capture.ports.map(Some)
+        });
+        assert!(row.is_some(), "{:?} are no ports of the call: {rows:?}", capture.ports);
     }
 }

@@ -22,6 +22,10 @@ pub const SUBSCRIBER: &str = "CREATE TABLE subscriber (
     UNIQUE (username, domain)
 )";
 
+/// The files of the certificate and its key in the folder.
+const CERTIFICATE: &str = "server.pem";
+const KEY: &str = "server.key";
+
 /// A running database server on loopback. It is killed on drop.
 #[derive(Debug)]
 pub struct Postgres {
@@ -29,6 +33,7 @@ pub struct Postgres {
     folder: Folder,
     programs: PathBuf,
     port: u16,
+    has_certificate: bool,
 }
 
 impl Postgres {
@@ -39,18 +44,38 @@ impl Postgres {
     /// The server cannot be started.
     #[must_use]
     pub fn start() -> Self {
-        let (folder, port, programs) = (Folder::new("postgres"), free_ports(1), programs());
+        Self::start_in(Folder::new("postgres"), false)
+    }
+
+    /// Starts a server with TLS and a certificate for `localhost` only.
+    ///
+    /// # Panics
+    /// The server cannot be started.
+    #[must_use]
+    pub fn start_with_certificate() -> Self {
+        let folder = Folder::new("postgres");
+        let names = vec!["localhost".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).expect("a certificate is made");
+        folder.write(CERTIFICATE, &made.cert.pem());
+        folder.write(KEY, &made.signing_key.serialize_pem());
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(folder.join(KEY), mode).expect("the key is a file");
+        Self::start_in(folder, true)
+    }
+
+    fn start_in(folder: Folder, has_certificate: bool) -> Self {
+        let (port, programs) = (free_ports(1), programs());
         if is_root() {
             let mut chown = Command::new("chown");
-            chown.arg("postgres").arg(folder.path());
+            chown.args(["-R", "postgres"]).arg(folder.path());
             let _ = run(Program { name: "chown", packages: "coreutils" }, chown);
         }
         let mut initdb = as_owner(&programs.join("initdb"));
         initdb.args(["--auth=trust", "--username=admin", "--no-sync", "--encoding=UTF8"]);
         initdb.arg("-D").arg(folder.join("data"));
         let _ = run(POSTGRES, initdb);
-        let process = serve(&programs, &folder, port);
-        let mut postgres = Self { process, folder, programs, port };
+        let process = serve(&programs, &folder, port, has_certificate);
+        let mut postgres = Self { process, folder, programs, port, has_certificate };
         postgres.wait_until_it_listens();
         postgres.sql_in("postgres", "admin", "CREATE ROLE barebell LOGIN");
         postgres.sql_in("postgres", "admin", "CREATE DATABASE sip OWNER barebell");
@@ -61,6 +86,18 @@ impl Postgres {
     #[must_use]
     pub fn url(&self, role: &str) -> String {
         format!("postgresql://{role}@127.0.0.1:{}/sip?sslmode=disable", self.port)
+    }
+
+    /// The URI of the database for the role `barebell` at `host`, with the parameters `query`.
+    #[must_use]
+    pub fn url_of(&self, host: &str, query: &str) -> String {
+        format!("postgresql://barebell@{host}:{}/sip?{query}", self.port)
+    }
+
+    /// The file of the certificate.
+    #[must_use]
+    pub fn certificate(&self) -> PathBuf {
+        self.folder.join(CERTIFICATE)
     }
 
     /// Executes `sql` in the database as its owner. Returns the rows.
@@ -97,7 +134,7 @@ impl Postgres {
     /// It does not listen.
     pub fn restart(&mut self) {
         let _ = std::fs::remove_file(self.folder.join("data/postmaster.pid"));
-        self.process = serve(&self.programs, &self.folder, self.port);
+        self.process = serve(&self.programs, &self.folder, self.port, self.has_certificate);
         self.wait_until_it_listens();
     }
 
@@ -112,11 +149,17 @@ impl Postgres {
     }
 }
 
-fn serve(programs: &Path, folder: &Folder, port: u16) -> Process {
+fn serve(programs: &Path, folder: &Folder, port: u16, has_certificate: bool) -> Process {
     let mut command = as_owner(&programs.join("postgres"));
     command.arg("-D").arg(folder.join("data"));
     command.args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
     command.args(["-c", "unix_socket_directories=", "-c", "fsync=off"]);
+    if has_certificate {
+        for (name, file) in [("ssl_cert_file", CERTIFICATE), ("ssl_key_file", KEY)] {
+            command.arg("-c").arg(format!("{name}={}", folder.join(file).display()));
+        }
+        command.args(["-c", "ssl=on"]);
+    }
     Process::start(POSTGRES, command, &folder.join("postgres.log"))
 }
 

@@ -60,7 +60,8 @@ impl Access {
             domains
         };
         let domains = remembered.unwrap_or_else(served);
-        Ok(Self::Stopped(Stopped { data, storage, domains }))
+        let accounts = settings.accounts.as_ref().map(|accounts| accounts.place.clone());
+        Ok(Self::Stopped(Stopped { data, storage, domains, accounts }))
     }
 }
 

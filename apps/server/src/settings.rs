@@ -99,6 +99,8 @@ pub(crate) struct AccountsSettings {
     pub(crate) place: AccountsPlace,
     /// The time after which a table that does not tell of its changes is read again.
     pub(crate) poll: sip::Duration,
+    /// True if the records of calls are copied to the database.
+    pub(crate) has_records: bool,
 }
 
 impl Default for AccountsSettings {
@@ -108,7 +110,7 @@ impl Default for AccountsSettings {
             password_file: None,
             table: "subscriber".to_owned(),
         };
-        Self { place, poll: sip::Duration::from_secs(60) }
+        Self { place, poll: sip::Duration::from_secs(60), has_records: false }
     }
 }
 

@@ -67,7 +67,7 @@ texts! {
     contacts_count: "Phones",
     calls_count: "Calls now",
     transactions_count: "Transactions",
-    users_elsewhere: "The users are in {}: change them there.",
+    users_elsewhere: "The users are in {}, and are changed there.",
     counters: "Counters since the start",
     counter: "Counter",
     value: "Value",

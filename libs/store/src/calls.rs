@@ -77,6 +77,13 @@ pub trait CallRecords: Send + Sync {
         each: &mut dyn FnMut(String) -> bool,
     ) -> Result<(), Error>;
 
+    /// At most `most` records with a higher identifier than `id`, each with its own one, by the
+    /// identifier. Later records have higher identifiers, which are never used again.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn calls_after(&self, id: i64, most: usize) -> Result<Vec<(i64, StoredCall)>, Error>;
+
     /// At most `most` records that fit `filter`, behind the one with the identifier `before`, the
     /// latest first, each with its own identifier.
     ///

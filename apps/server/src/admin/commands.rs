@@ -15,7 +15,7 @@ use sip::Instant;
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
 use std::time::Duration;
-use store::{CallFilter, Change};
+use store::{CallFilter, Change, Users};
 
 /// Executes `request` at `desk`, with the `file` that follows it, and writes the answer to `sink`.
 ///
@@ -48,11 +48,19 @@ fn answer_rows<S: Sink>(
             | Request::MoveUsers { .. }
             | Request::RemoveUser { .. }
     );
-    if changes_users && let Some(place) = desk.accounts()? {
+    let copied = desk.copied_users()?;
+    if changes_users
+        && copied.is_none()
+        && let Some(place) = desk.accounts()?
+    {
         return Err(Refusal::Request(format!(
-            "the users are those of {place}: change them there, by SQL"
+            "the users are those of {place}: name the configuration of the server with --config"
         )));
     }
+    let users: &dyn Users = match &copied {
+        Some(copied) => copied,
+        None => desk.users(),
+    };
     match request {
         Request::Status => result = sink.row(desk.condition()?),
         Request::Registrations => desk.registrations(&mut |registration| {
@@ -167,18 +175,18 @@ fn answer_rows<S: Sink>(
         }
         Request::AddUser { name, domain, password, auth_name } => {
             let identity = accounts::identify(name, domain.as_deref(), &desk.domains())?;
-            let stored = accounts::add(desk.users(), &identity, password, auth_name.as_deref())?;
+            let stored = accounts::add(users, &identity, password, auth_name.as_deref())?;
             let uri = Some(identity.uri());
             result = sink.row(take_effect(desk, &stored, uri, identity.domain));
         }
         Request::ImportUsers { domain, length } => {
             let mut file = BufReader::new(Exactly { input: file, left: *length });
             let domain = accounts::domain("the file", domain.as_deref(), &desk.domains())?;
-            let stored = accounts::import(desk.users(), &domain, &mut file)?;
+            let stored = accounts::import(users, &domain, &mut file)?;
             result = sink.row(take_effect(desk, &stored, None, domain));
         }
         Request::MoveUsers { from, to } => {
-            let moved = accounts::move_users(desk.users(), from, to)?;
+            let moved = accounts::move_users(users, from, to)?;
             desk.users_moved(from, to)?;
             let served = is_served(desk, to);
             result = sink.row(UsersMoved { moved, domain: to.clone(), served });
@@ -215,7 +223,7 @@ fn answer_rows<S: Sink>(
         }
         Request::RemoveUser { name, domain } => {
             let identity = accounts::identify(name, domain.as_deref(), &desk.domains())?;
-            accounts::remove(desk.users(), &identity)?;
+            accounts::remove(users, &identity)?;
             desk.user_removed(&identity.name, &identity.domain);
             result = sink.row(UserRemoved { uri: identity.uri() });
         }

@@ -8,6 +8,7 @@ use crate::why::Refusals;
 use notifier::Messages;
 use sip_server::CallServices;
 use sip_server::config::Domain;
+use store::postgres::CopiedUsers;
 use store::{CallRecords, Error, PanelData, Storage, User, Users};
 
 /// The setting that names the database of accounts from which users are copied to the storage.
@@ -45,6 +46,13 @@ pub(crate) trait Desk: Send + Sync {
     /// # Errors
     /// [`Error`] if the storage fails.
     fn accounts(&self) -> Result<Option<String>, Error>;
+
+    /// The users of the database of accounts, for changes. `None` if the configuration names no
+    /// such database.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn copied_users(&self) -> Result<Option<CopiedUsers<'_>>, Error>;
 
     /// The stored records of calls.
     fn call_records(&self) -> &dyn CallRecords;

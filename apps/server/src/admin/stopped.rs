@@ -15,6 +15,7 @@ use sip_server::CallServices;
 use sip_server::config::Domain;
 use std::any::Any;
 use std::path::PathBuf;
+use store::postgres::{AccountsPlace, CopiedUsers};
 use store::{CallRecords, Error, PanelData, Storage, User, Users};
 
 /// The data of a stopped server.
@@ -25,6 +26,8 @@ pub(crate) struct Stopped {
     pub(crate) storage: Box<dyn Storage>,
     /// The domains that the server would serve.
     pub(crate) domains: Vec<Domain>,
+    /// The database of accounts that the configuration names.
+    pub(crate) accounts: Option<AccountsPlace>,
 }
 
 impl Stopped {
@@ -40,6 +43,12 @@ impl Desk for Stopped {
 
     fn accounts(&self) -> Result<Option<String>, Error> {
         accounts_of(&*self.storage)
+    }
+
+    fn copied_users(&self) -> Result<Option<CopiedUsers<'_>>, Error> {
+        let Some(place) = &self.accounts else { return Ok(None) };
+        let key = self.storage.secret()?;
+        Ok(Some(CopiedUsers { copy: &*self.storage, place, key }))
     }
 
     fn panel_data(&self) -> &dyn PanelData {

@@ -19,6 +19,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use store::postgres::CopiedUsers;
 use store::sqlite::Sqlite;
 use store::{CallRecords, Error, PanelData, User, Users};
 
@@ -47,6 +48,10 @@ impl Desk for Fake {
 
     fn accounts(&self) -> Result<Option<String>, Error> {
         accounts_of(&self.storage)
+    }
+
+    fn copied_users(&self) -> Result<Option<CopiedUsers<'_>>, Error> {
+        Ok(None)
     }
 
     fn panel_data(&self) -> &dyn PanelData {
@@ -381,6 +386,7 @@ fn a_server_that_does_not_run_answers_alike() {
         data: directory.path().to_owned(),
         storage: Box::new(open(directory.path())),
         domains: domains(),
+        accounts: None,
     };
     let file = b"bob:1\ncarol:2\n";
     let requests = [

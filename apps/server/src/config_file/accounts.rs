@@ -1,7 +1,7 @@
 //! The section `[accounts]`.
 
 use super::reader::Section;
-use super::values::{some_duration, text};
+use super::values::{flag, some_duration, text};
 use crate::settings::AccountsSettings;
 
 /// Reads the section.
@@ -12,7 +12,8 @@ pub(super) fn read(section: &mut Section<'_, '_>, accounts: &mut Option<Accounts
     section.read_some("password_file", &mut read.place.password_file, text);
     section.read("table", &mut read.place.table, text);
     section.read("poll", &mut read.poll, some_duration);
-    section.check(url.is_some(), &["url", "password_file", "table", "poll"], || {
+    section.read("records", &mut read.has_records, flag);
+    section.check(url.is_some(), &["url", "password_file", "table", "poll", "records"], || {
         "[accounts] needs url, as in \"postgresql://barebell@db.example.com/sip\"".to_owned()
     });
     let Some(url) = url else { return };

@@ -59,8 +59,8 @@ fn the_reference_shows_every_key_with_its_default() {
     assert_eq!(turn.lifetime, defaults.turn.lifetime);
     let accounts = settings.accounts.take().unwrap();
     assert_eq!(
-        (&*accounts.place.table, accounts.place.password_file.is_some()),
-        ("subscriber", true)
+        (&*accounts.place.table, accounts.place.password_file.is_some(), accounts.has_records),
+        ("subscriber", true, false)
     );
     let [trunk] = &std::mem::take(&mut settings.trunks)[..] else { panic!("{machine}") };
     assert_eq!((&*trunk.name, trunk.accounts.len()), ("provider", 1), "{machine}");

@@ -1,6 +1,7 @@
 //! `barebell doctor`: the faults of a server and of its machine as they are now, each with a
 //! remedy.
 
+mod database;
 mod findings;
 mod firewall;
 mod outside;
@@ -111,6 +112,7 @@ fn check(flags: &DoctorFlags, settings: &Settings, findings: &mut Findings) -> R
     ports(settings, condition.as_ref(), findings);
     certificate(settings, &data, condition.as_ref(), findings);
     users(settings, condition.as_ref(), findings);
+    database::check(settings, findings);
     empty_domains(flags, settings, condition.as_ref(), findings);
     if is_running {
         trunks(flags, findings);

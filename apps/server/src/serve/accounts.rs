@@ -1,22 +1,17 @@
 //! The users of a PostgreSQL database: a thread copies them to the storage of the server and to the
 //! engine, and follows their changes. No message waits for the database.
 
+use super::background::{Background, Ending, Pause};
 use super::desk::Running;
-use crate::admin::desk::Desk;
+use crate::admin::desk::{Desk, remember_accounts};
 use crate::failure::Failure;
 use crate::log;
-use crate::settings::AccountsSettings;
-use parking_lot::{Condvar, Mutex};
-use rustls::ClientConfig;
+use crate::settings::{AccountsSettings, Settings};
 use std::fmt;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use store::postgres::{Accounts, AccountsError};
 use store::{Error, Storage, User};
-
-/// The pauses between attempts to connect: the first one, and the longest one.
-const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 
 /// The time to wait for changes before the end of the server is looked for.
 const TURN: Duration = Duration::from_millis(200);
@@ -53,70 +48,42 @@ impl From<Error> for CopyError {
     }
 }
 
-/// The end of the thread, to be waited for.
-#[derive(Default)]
-struct Ending {
-    has_come: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Ending {
-    /// Waits for the end, at most for `time`. Returns true if it has come.
-    fn wait(&self, time: Duration) -> bool {
-        let mut has_come = self.has_come.lock();
-        if !*has_come {
-            self.changed.wait_for(&mut has_come, time);
-        }
-        *has_come
+/// Starts the copy of the accounts in a database, if they are in one.
+///
+/// # Errors
+/// The storage fails, or the system gives no thread.
+pub(super) fn start(
+    settings: &Settings,
+    desk: &Arc<Running>,
+    storage: &Arc<dyn Storage>,
+) -> Result<Option<Background>, Failure> {
+    let place = settings.accounts.as_ref().map(|accounts| accounts.place.to_string());
+    remember_accounts(&**storage, place.as_deref())?;
+    let Some(accounts) = settings.accounts.clone() else { return Ok(None) };
+    if accounts.place.is_exposed() {
+        log::warn("accounts", || {
+            format!(
+                "the certificate of {} is not verified: an attacker between can read and change \
+                 the users; set sslmode=verify-full in accounts.url",
+                accounts.place
+            )
+        });
     }
-}
-
-/// The running thread. Dropping it ends the thread.
-pub(super) struct AccountsThread {
-    ending: Arc<Ending>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl AccountsThread {
-    /// Starts the thread. `key` stays the same over restarts, and is secret.
-    ///
-    /// # Errors
-    /// The system gives no thread.
-    pub(super) fn start(
-        settings: AccountsSettings,
-        tls: ClientConfig,
-        key: [u8; 32],
-        desk: Arc<Running>,
-        storage: Arc<dyn Storage>,
-    ) -> Result<Self, Failure> {
-        let ending = Arc::<Ending>::default();
-        // Users that are not known may have been added to the database meanwhile.
-        desk.set_lacks_users(true);
-        let copy = Copy { settings, tls, key, desk, storage, ending: Arc::clone(&ending) };
-        let thread = std::thread::Builder::new().name("accounts".to_owned());
-        let thread = thread.spawn(move || copy.run())?;
-        Ok(Self { ending, thread: Some(thread) })
-    }
-}
-
-impl Drop for AccountsThread {
-    fn drop(&mut self) {
-        *self.ending.has_come.lock() = true;
-        self.ending.changed.notify_all();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+    // Users that are not known may have been added to the database meanwhile.
+    desk.set_lacks_users(true);
+    // It stays the same over restarts, and is secret.
+    let key = storage.secret()?;
+    let (desk, storage) = (Arc::clone(desk), Arc::clone(storage));
+    let copy = Copy { settings: accounts, key, desk, storage };
+    Ok(Some(Background::start("accounts", move |ending| copy.run(ending))?))
 }
 
 /// The copy of the accounts.
 struct Copy {
     settings: AccountsSettings,
-    tls: ClientConfig,
     key: [u8; 32],
     desk: Arc<Running>,
     storage: Arc<dyn Storage>,
-    ending: Arc<Ending>,
 }
 
 /// The numbers of changed users.
@@ -127,10 +94,10 @@ struct Copied {
 }
 
 impl Copy {
-    fn run(&self) {
-        let mut pause = PAUSES[0];
+    fn run(&self, ending: &Ending) {
+        let mut pause = Pause::new();
         loop {
-            let followed = self.follow(&mut pause);
+            let followed = self.follow(ending, &mut pause);
             self.desk.set_lacks_users(true);
             match followed {
                 Ok(()) => return,
@@ -139,23 +106,22 @@ impl Copy {
                         "the accounts in {} cannot be read: {error}; users that are known go on, \
                          others are refused for now (503); the next attempt is in {} s",
                         self.settings.place,
-                        pause.as_secs()
+                        pause.seconds()
                     )
                 }),
             }
-            if self.ending.wait(pause) {
+            if pause.wait(ending) {
                 return;
             }
-            pause = (2 * pause).min(PAUSES[1]);
         }
     }
 
     /// Connects, copies all users, and follows their changes until the server ends.
-    fn follow(&self, pause: &mut Duration) -> Result<(), CopyError> {
+    fn follow(&self, ending: &Ending, pause: &mut Pause) -> Result<(), CopyError> {
         let place = &self.settings.place;
-        let mut accounts = Accounts::connect(place, self.tls.clone(), self.key)?;
+        let mut accounts = Accounts::connect(place, self.key)?;
         let copied = self.copy_all(&mut accounts)?;
-        *pause = PAUSES[0];
+        pause.reset();
         self.desk.set_lacks_users(false);
         log::info("accounts", || {
             let Copied { put, removed } = copied;
@@ -182,7 +148,7 @@ impl Copy {
         }
         let poll = Duration::from_micros(self.settings.poll.as_micros());
         let mut read = Instant::now();
-        while !self.ending.wait(Duration::ZERO) {
+        while !ending.wait(Duration::ZERO) {
             let changes = accounts.changes(TURN)?;
             let is_due = !accounts.has_trigger() && read.elapsed() >= poll;
             match changes {

@@ -26,7 +26,7 @@ impl Hub {
         all.map(Counted::from).collect()
     }
 
-    fn own_counters(&self) -> [Named; 26] {
+    fn own_counters(&self) -> [Named; 27] {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let connections = &self.connections;
         let media = |count: fn(&Media) -> u64| self.media.as_ref().map_or(0, count);
@@ -118,6 +118,11 @@ impl Hub {
                 "lost-records",
                 "Call records that were not written.",
                 self.records.as_ref().map_or(0, Records::lost),
+            ),
+            (
+                "uncopied-records",
+                "Call records that were not copied to the database of accounts.",
+                self.records.as_ref().map_or(0, |records| of(&records.uncopied())),
             ),
             (
                 "unrecorded-refusals",

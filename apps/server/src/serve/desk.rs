@@ -26,6 +26,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use store::postgres::{AccountsPlace, CopiedUsers};
 use store::{CallRecords, Error, PanelData, Storage, User, Users};
 use trunk::TrunkConfig;
 
@@ -33,6 +34,8 @@ use trunk::TrunkConfig;
 pub(crate) struct Running {
     pub(super) hub: Arc<Hub>,
     storage: Arc<dyn Storage>,
+    /// The database of accounts.
+    accounts: Option<AccountsPlace>,
     /// The data directory.
     pub(super) data: PathBuf,
     /// The configuration file.
@@ -51,6 +54,7 @@ impl Running {
     pub(crate) fn new(
         hub: Arc<Hub>,
         storage: Arc<dyn Storage>,
+        accounts: Option<AccountsPlace>,
         data: PathBuf,
         config_file: Option<PathBuf>,
         config: Config,
@@ -59,8 +63,18 @@ impl Running {
         let unserved = Mutex::default();
         let local = Mutex::new(Local::new(0, &hub.engine));
         let (config, identifiers) = (Mutex::new(config), RandomState::new());
-        let running =
-            Self { hub, storage, data, config_file, config, listens, unserved, local, identifiers };
+        let running = Self {
+            hub,
+            storage,
+            accounts,
+            data,
+            config_file,
+            config,
+            listens,
+            unserved,
+            local,
+            identifiers,
+        };
         running.note_unserved();
         running
     }
@@ -271,6 +285,11 @@ impl Desk for Running {
 
     fn accounts(&self) -> Result<Option<String>, Error> {
         accounts_of(&*self.storage)
+    }
+
+    fn copied_users(&self) -> Result<Option<CopiedUsers<'_>>, Error> {
+        let Some(place) = &self.accounts else { return Ok(None) };
+        Ok(Some(CopiedUsers { copy: &*self.storage, place, key: self.storage.secret()? }))
     }
 
     fn condition(&self) -> Result<Condition, Error> {

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod b2bua;
+mod background;
 mod configured;
 mod connections;
 mod counted;
@@ -35,6 +36,7 @@ mod panel;
 mod panel_queue;
 mod push;
 mod push_thread;
+mod record_copy;
 mod records;
 mod refused;
 mod reload;
@@ -50,7 +52,6 @@ mod trunks;
 mod welcome;
 mod workers;
 
-use crate::admin::desk::remember_accounts;
 use crate::admin::server::Server as Admin;
 use crate::cli::Place;
 use crate::descriptors;
@@ -60,7 +61,6 @@ use crate::log;
 use crate::served_domains::remember_domains;
 use crate::settings::Settings;
 use crate::trunks::registry_configs;
-use accounts::AccountsThread;
 use configured::{domain_of, engine_config, internal_flow};
 use connections::CurrentTls;
 use decision_threads::DecisionThreads;
@@ -76,14 +76,12 @@ use listening::bind;
 use load::load;
 use media::{Ng, NgThread};
 use media_server_thread::MediaServerThread;
-use net::tls::Client;
 use opening::{Opened, dns, open};
 use push_thread::PushThreads;
 pub(crate) use reload::ReadSettings;
 use reload::reload;
 use renewal::Renewal;
 use sip::Endpoint;
-use sql_changes::SqlChangesThread;
 use std::path::PathBuf;
 use std::sync::Arc;
 use store::Storage;
@@ -130,6 +128,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let desk = Arc::new(Running::new(
         Arc::clone(&hub),
         Arc::clone(&storage),
+        settings.accounts.as_ref().map(|accounts| accounts.place.clone()),
         data.clone(),
         place.config.as_ref().and_then(|file| std::path::absolute(file).ok()),
         config.clone(),
@@ -140,10 +139,9 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     // The first call meets the numbers.
     desk.configure_numbers(plan, &config);
     desk.configure_trunks(&settings.trunks, trunks);
-    let accounts = start_accounts(&settings, &desk, &storage)?;
-    // Those of a copy of another database are changed there.
-    let sql_changes = settings.accounts.is_none().then(|| SqlChangesThread::start(&desk, &storage));
-    let sql_changes = sql_changes.transpose()?;
+    let accounts = accounts::start(&settings, &desk, &storage)?;
+    let sql_changes = sql_changes::start(&settings, &desk, &storage)?;
+    let record_copy = record_copy::start(&settings, &hub, &storage)?;
     let threads = Workers::start(&hub, workers)?;
     let start_ng = |ng: &Arc<Ng>| {
         let keeper = Arc::clone(&hub);
@@ -223,6 +221,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         ending.abort();
         hub.b2bua.finish();
         record_standing(&hub);
+        // It copies the last records.
+        drop(record_copy);
         drop(admin);
         Ok::<(), Failure>(())
     })?;
@@ -230,22 +230,6 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     runtime.shutdown_background();
     log::info("stop", || "stopped".to_owned());
     Ok(())
-}
-
-/// Starts the copy of the accounts in a database, if they are in one.
-fn start_accounts(
-    settings: &Settings,
-    desk: &Arc<Running>,
-    storage: &Arc<dyn Storage>,
-) -> Result<Option<AccountsThread>, Failure> {
-    let place = settings.accounts.as_ref().map(|accounts| accounts.place.to_string());
-    remember_accounts(&**storage, place.as_deref())?;
-    let Some(accounts) = settings.accounts.clone() else { return Ok(None) };
-    let client = Client::new(&settings.tls.trust, None, false)
-        .map_err(|error| Failure::said(error.to_string()))?;
-    let (desk, key) = (Arc::clone(desk), storage.secret()?);
-    let storage = Arc::clone(storage);
-    AccountsThread::start(accounts, client.config_of_hosts(), key, desk, storage).map(Some)
 }
 
 /// Waits for SIGTERM or SIGINT, and calls `reload` for each SIGHUP.

@@ -33,6 +33,8 @@ pub(crate) struct Records {
     queue: SyncSender<Option<Box<CallRecord>>>,
     /// Counts records that were not written.
     lost: Arc<AtomicU64>,
+    /// Counts records that were not copied to another database.
+    uncopied: Arc<AtomicU64>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -62,7 +64,8 @@ impl Records {
         let writer = Writer { file, history, lost: Arc::clone(&lost) };
         let thread = std::thread::Builder::new().name("records".to_owned());
         let thread = thread.spawn(move || writer.run(&waiting))?;
-        Ok(Self { queue, lost, thread: Mutex::new(Some(thread)) })
+        let (uncopied, thread) = (Arc::default(), Mutex::new(Some(thread)));
+        Ok(Self { queue, lost, uncopied, thread })
     }
 
     /// Has `record` written. It does not wait.
@@ -76,6 +79,11 @@ impl Records {
     /// The number of records that were not written, to the file or to the database.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
+    }
+
+    /// The counter of records that were not copied to another database.
+    pub(super) fn uncopied(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.uncopied)
     }
 
     /// Waits until the records so far are written, and ends the thread.

@@ -1,65 +1,38 @@
 //! The users that other programs change in the database of the server by SQL: a thread looks for
 //! them twice a second.
 
+use super::background::{Background, Ending};
 use super::desk::Running;
 use crate::admin::desk::Desk;
 use crate::log;
-use parking_lot::{Condvar, Mutex};
+use crate::settings::Settings;
 use std::io;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use store::{Error, OtherChange, Storage};
 
 /// The time between two looks.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// The end of the thread, to be waited for.
-#[derive(Default)]
-struct Ending {
-    has_come: Mutex<bool>,
-    changed: Condvar,
-}
-
-/// The running thread. Dropping it ends the thread.
-pub(super) struct SqlChangesThread {
-    ending: Arc<Ending>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl SqlChangesThread {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// The system gives no thread.
-    pub(super) fn start(desk: &Arc<Running>, storage: &Arc<dyn Storage>) -> io::Result<Self> {
-        let (desk, storage) = (Arc::clone(desk), Arc::clone(storage));
-        let ending = Arc::<Ending>::default();
-        let until = Arc::clone(&ending);
-        let thread = thread::Builder::new().name("sql-changes".to_owned()).spawn(move || {
-            if let Err(error) = net::give_way() {
-                log::warn("turns", || {
-                    format!("changes by SQL have the priority of messages: {error}")
-                });
-            }
-            let mut has_come = until.has_come.lock();
-            while !*has_come {
-                until.changed.wait_for(&mut has_come, PERIOD);
-                parking_lot::MutexGuard::unlocked(&mut has_come, || follow(&*desk, &*storage));
-            }
-        })?;
-        Ok(Self { ending, thread: Some(thread) })
+/// Starts the thread, unless the users are a copy of those of another database.
+///
+/// # Errors
+/// The system gives no thread.
+pub(super) fn start(
+    settings: &Settings,
+    desk: &Arc<Running>,
+    storage: &Arc<dyn Storage>,
+) -> io::Result<Option<Background>> {
+    if settings.accounts.is_some() {
+        return Ok(None);
     }
-}
-
-impl Drop for SqlChangesThread {
-    fn drop(&mut self) {
-        *self.ending.has_come.lock() = true;
-        self.ending.changed.notify_all();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+    let (desk, storage) = (Arc::clone(desk), Arc::clone(storage));
+    let run = move |ending: &Ending| {
+        while !ending.wait(PERIOD) {
+            follow(&*desk, &*storage);
         }
-    }
+    };
+    Background::start("sql-changes", run).map(Some)
 }
 
 /// Passes the changes of other programs to the server.

@@ -6,6 +6,7 @@ use std::fs::{File, FileTimes};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
+use test_support::ports::free_ports;
 
 /// The exit status, and the findings that are no `ok`: check, severity and text.
 fn findings(site: &Site, words: &str) -> (Option<i32>, Vec<(String, String, String)>) {
@@ -164,6 +165,73 @@ fn a_domain_without_users_a_trunk_without_a_server_and_a_damaged_database_are_fo
     let words = format!("doctor --json {config}");
     let text = stdout(&site.command(&words).output().unwrap());
     assert!(text.contains("is damaged"), "{text}");
+}
+
+/// The answer of a name server to `query`: the host of the domain has the address 127.0.0.1, and its
+/// SRV record for UDP names `port`.
+fn answer(query: &[u8], port: u16) -> Vec<u8> {
+    let end = 12 + query[12..].iter().position(|&byte| byte == 0).unwrap() + 1;
+    let name = String::from_utf8_lossy(&query[12..end]).to_ascii_lowercase();
+    let kind = u16::from_be_bytes([query[end], query[end + 1]]);
+    let data = match kind {
+        1 => Some(vec![127, 0, 0, 1]),
+        // Priority and weight, the port, and the name of the host.
+        33 if name.starts_with("\u{4}_sip\u{4}_udp") => {
+            let [high, low] = port.to_be_bytes();
+            Some([&[0, 0, 0, 0, high, low][..], b"\x03pbx\x06office\x07example\0"].concat())
+        }
+        _ => None,
+    };
+    // The question alone, without the records of EDNS.
+    let mut reply =
+        [&query[..2], &[0x85, 0x80, 0, 1, 0, 0, 0, 0, 0, 0], &query[12..end + 4]].concat();
+    if let Some(data) = data {
+        reply[7] = 1;
+        // The name of the question, the type, the class IN, and a minute.
+        reply.extend([0xc0, 12, 0, kind as u8, 0, 1, 0, 0, 0, 60, 0, data.len() as u8]);
+        reply.extend(data);
+    }
+    reply
+}
+
+/// With name servers of its own, if this test may mount their file, a wrong SRV record is seen.
+#[test]
+fn an_srv_record_with_another_port_is_found() {
+    let is_root = nix::unistd::geteuid().is_root();
+    let (site, port) = (Site::new(), free_ports(1));
+    // The port of name servers is for root only.
+    let Some(names) = is_root.then(|| UdpSocket::bind("127.77.0.53:53").unwrap()) else { return };
+    std::thread::spawn(move || {
+        let mut query = [0; 1500];
+        while let Ok((length, from)) = names.recv_from(&mut query) {
+            let _ = names.send_to(&answer(&query[..length], port), from);
+        }
+    });
+    let servers = show(&site.file("resolv.conf", "nameserver 127.77.0.53\n"));
+    let run = |listened: u16| {
+        let text =
+            format!("domains = [\"office.example\"]\nlisten = [\"udp:127.0.0.1:{listened}\"]\n");
+        let config = show(&site.file("c.toml", &text));
+        let before = format!("mount --bind {servers} /etc/resolv.conf");
+        let doctor = site.command_after(&before, &format!("doctor --json --config {config}"));
+        let mut command = Command::new("unshare");
+        command.arg("--mount").arg(doctor.get_program()).args(doctor.get_args());
+        stdout(&command.output().unwrap())
+    };
+    let found = run(port + 1);
+    let fault = format!("phones of office.example are sent to udp port {port}, where");
+    assert!(found.contains(&fault), "{found}");
+    let found = run(port);
+    assert!(found.contains("the domains lead to ports where the server listens"), "{found}");
+}
+
+#[test]
+fn a_database_of_accounts_that_is_gone_is_found() {
+    let site = Site::new();
+    let text =
+        "listen = [\"udp:127.0.0.1:0\"]\n[accounts]\nurl = \"postgresql://x@127.0.0.1:9/sip\"\n";
+    let config = format!("--config {}", show(&site.file("c.toml", text)));
+    assert_found(&site, &config, "database", "error", "postgresql://127.0.0.1/sip cannot be used");
 }
 
 /// In a network namespace of its own the firewall is seen, if this test may make one.

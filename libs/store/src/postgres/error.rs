@@ -1,5 +1,6 @@
 //! The errors of accounts in a PostgreSQL database.
 
+use net::tls::FileError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -12,6 +13,12 @@ pub enum AccountsError {
     Url(postgres::Error),
     /// The connection URI names no host or no database.
     Incomplete,
+    /// The value of `sslmode` is unknown.
+    SslMode(String),
+    /// The URI has `sslrootcert`, and an `sslmode` that does not verify the certificate.
+    UnusedIssuers,
+    /// The file of issuers cannot be used.
+    Issuers(FileError),
     /// The name of the table is malformed.
     Table(String),
     /// The file with the password cannot be read.
@@ -23,6 +30,12 @@ pub enum AccountsError {
         /// The columns that are missing.
         missing: String,
     },
+    /// The table has no column for the authentication name of this user.
+    AuthName(String),
+    /// The table has no column for hashes.
+    NoHashes(String),
+    /// Users cannot be moved: their hashes are those of the domain.
+    BoundToDomain,
     /// The database fails, or there is no connection to it.
     Database(postgres::Error),
 }
@@ -37,6 +50,15 @@ impl fmt::Display for AccountsError {
             Self::Incomplete => f.write_str(
                 "expected a host and a database, as in \"postgresql://barebell@db.example.com/sip\"",
             ),
+            Self::SslMode(mode) => write!(
+                f,
+                "sslmode={mode} is unknown: expected disable, prefer, require or verify-full"
+            ),
+            Self::UnusedIssuers => f.write_str(
+                "sslrootcert has no effect without sslmode=verify-full: add that, or remove \
+                 sslrootcert",
+            ),
+            Self::Issuers(error) => write!(f, "sslrootcert: {error}"),
             Self::Table(table) => write!(
                 f,
                 "{table:?} is no name of a table: expected letters, digits and underscores, perhaps \
@@ -51,15 +73,33 @@ impl fmt::Display for AccountsError {
                  subscriber table of OpenSIPS or Kamailio, with username, domain, and ha1 or \
                  password"
             ),
+            Self::AuthName(name) => write!(
+                f,
+                "the table of accounts has no authentication names: leave out that of {name}"
+            ),
+            Self::NoHashes(table) => write!(
+                f,
+                "the table {table} has no column ha1 or ha1_sha256 for the hash of the password: \
+                 add one, or change the password in the table by SQL"
+            ),
+            Self::BoundToDomain => f.write_str(
+                "the hashes of users are bound to their domain: add the users to the other domain \
+                 with their passwords",
+            ),
             Self::Database(error) => {
                 write!(f, "{error}")?;
                 let mut cause = std::error::Error::source(error);
+                let mut is_unknown_issuer = false;
                 while let Some(error) = cause {
                     let text = error.to_string();
                     write!(f, ": {text}")?;
+                    is_unknown_issuer |= text.contains("UnknownIssuer");
                     cause = error.source();
                 }
-                Ok(())
+                match is_unknown_issuer {
+                    true => f.write_str(": name a file with the issuer as sslrootcert"),
+                    false => Ok(()),
+                }
             }
         }
     }
@@ -70,7 +110,15 @@ impl std::error::Error for AccountsError {
         match self {
             Self::Url(error) | Self::Database(error) => Some(error),
             Self::PasswordFile(_, error) => Some(error),
-            Self::Incomplete | Self::Table(_) | Self::Columns { .. } => None,
+            Self::Issuers(error) => Some(error),
+            Self::Incomplete
+            | Self::SslMode(_)
+            | Self::UnusedIssuers
+            | Self::Table(_)
+            | Self::Columns { .. }
+            | Self::AuthName(_)
+            | Self::NoHashes(_)
+            | Self::BoundToDomain => None,
         }
     }
 }

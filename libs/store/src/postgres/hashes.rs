@@ -37,6 +37,11 @@ impl Hashes<'_> {
     }
 }
 
+/// `hash` in hexadecimal.
+pub(super) fn text(hash: &[u8]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The bytes of a hash in hexadecimal. `None` if it is missing or malformed.
 pub(super) fn hex<const N: usize>(text: Option<&str>) -> Option<[u8; N]> {
     let text = text?.trim().as_bytes();

@@ -1,24 +1,30 @@
 //! Accounts in a PostgreSQL database: the table `subscriber` of OpenSIPS and Kamailio, read as it
 //! is. The server copies it to its own storage, and follows its changes.
 
+mod calls;
 mod error;
 mod hashes;
+mod security;
 mod table;
+mod users;
 mod watch;
 
+pub use calls::CallsCopy;
 pub use error::AccountsError;
+pub use users::CopiedUsers;
 
 use crate::User;
+use postgres::config::Host;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::{Client, Config, NoTls, Row, RowIter};
-use rustls::ClientConfig;
+use security::Security;
 use sip_server::Logins;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use table::Columns;
+use table::{Columns, Values};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// The time for a connection to be made.
@@ -51,20 +57,65 @@ impl AccountsPlace {
         }
     }
 
-    fn config(&self) -> Result<Config, AccountsError> {
-        let config: Config = self.url.parse().map_err(AccountsError::Url)?;
+    /// Connects to the database, and checks the columns of the table.
+    ///
+    /// # Errors
+    /// [`AccountsError`]: there is no such database, or the table lacks columns.
+    pub fn examine(&self) -> Result<(), AccountsError> {
+        Columns::of(&mut self.connect()?, &self.table).map(drop)
+    }
+
+    /// True if the connection crosses a network, and an attacker there could read or change it,
+    /// because the certificate of the database is not verified.
+    #[must_use]
+    pub fn is_exposed(&self) -> bool {
+        let Ok((config, security)) = self.config() else { return false };
+        let is_near = |host: &Host| match host {
+            Host::Tcp(name) => {
+                name == "localhost" || name.parse().is_ok_and(|it: IpAddr| it.is_loopback())
+            }
+            Host::Unix(_) => true,
+        };
+        !matches!(security, Security::Verified(_)) && !config.get_hosts().iter().all(is_near)
+    }
+
+    fn config(&self) -> Result<(Config, Security), AccountsError> {
+        let (url, security) = Security::separate(&self.url)?;
+        let mut config: Config = url.parse().map_err(AccountsError::Url)?;
+        config.ssl_mode(security.mode());
         match config.get_dbname() {
-            Some(_) if !config.get_hosts().is_empty() => Ok(config),
+            Some(_) if !config.get_hosts().is_empty() => Ok((config, security)),
             _ => Err(AccountsError::Incomplete),
         }
+    }
+
+    /// Connects to the database.
+    ///
+    /// # Errors
+    /// [`AccountsError`] if a file cannot be read, or there is no such database.
+    fn connect(&self) -> Result<Client, AccountsError> {
+        self.check()?;
+        let (mut config, security) = self.config()?;
+        config.connect_timeout(CONNECT_TIMEOUT);
+        config.tcp_user_timeout(SILENCE);
+        config.keepalives_idle(SILENCE);
+        config.application_name("barebell");
+        if let Some(file) = &self.password_file {
+            let password = std::fs::read_to_string(file)
+                .map_err(|error| AccountsError::PasswordFile(file.clone(), error))?;
+            config.password(password.trim_end_matches(['\r', '\n']));
+        }
+        Ok(match security {
+            Security::Off => config.connect(NoTls),
+            _ => config.connect(MakeRustlsConnect::new(security.config()?)),
+        }?)
     }
 }
 
 /// The database without the password, as logs and messages name it.
 impl fmt::Display for AccountsPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use postgres::config::Host;
-        let Ok(config) = self.config() else { return f.write_str("the database of accounts") };
+        let Ok((config, _)) = self.config() else { return f.write_str("the database of accounts") };
         f.write_str("postgresql://")?;
         for (place, host) in config.get_hosts().iter().enumerate() {
             let comma = if place == 0 { "" } else { "," };
@@ -88,31 +139,13 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Connects to the database at `place`, with `tls` if the URI asks for TLS (`sslmode`), and
-    /// begins to watch the table. `key` has to be secret and stay the same.
+    /// Connects to the database at `place`, and begins to watch the table. `key` has to be secret
+    /// and stay the same.
     ///
     /// # Errors
     /// [`AccountsError`]: there is no such database, or the table lacks columns.
-    pub fn connect(
-        place: &AccountsPlace,
-        tls: ClientConfig,
-        key: [u8; 32],
-    ) -> Result<Self, AccountsError> {
-        place.check()?;
-        let mut config = place.config()?;
-        config.connect_timeout(CONNECT_TIMEOUT);
-        config.tcp_user_timeout(SILENCE);
-        config.keepalives_idle(SILENCE);
-        config.application_name("barebell");
-        if let Some(file) = &place.password_file {
-            let password = std::fs::read_to_string(file)
-                .map_err(|error| AccountsError::PasswordFile(file.clone(), error))?;
-            config.password(password.trim_end_matches(['\r', '\n']));
-        }
-        let mut client = match config.get_ssl_mode() {
-            postgres::config::SslMode::Disable => config.connect(NoTls),
-            _ => config.connect(MakeRustlsConnect::new(tls)),
-        }?;
+    pub fn connect(place: &AccountsPlace, key: [u8; 32]) -> Result<Self, AccountsError> {
+        let mut client = place.connect()?;
         let columns = Columns::of(&mut client, &place.table)?;
         let has_trigger = watch::listen(&mut client, &place.table)?;
         Ok(Self { client, table: place.table.clone(), columns, key, has_trigger })
@@ -215,7 +248,11 @@ impl fmt::Debug for Accounts {
 
 /// The user of a row. `None` if it has neither a hash nor a password, or no name.
 fn user(columns: &Columns, row: &Row, key: &[u8; 32]) -> Option<User> {
-    let values = columns.values(row);
+    user_of(&columns.values(row), key)
+}
+
+/// The user of `values`. See [`user`].
+fn user_of(values: &Values<'_>, key: &[u8; 32]) -> Option<User> {
     let name = values.name?.to_owned();
     let domain = values.domain?.to_ascii_lowercase();
     let has_place = !name.is_empty() && !domain.is_empty() && domain.parse::<IpAddr>().is_err();

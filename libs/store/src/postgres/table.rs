@@ -19,7 +19,7 @@ pub(super) struct Columns {
 }
 
 /// The names of the columns of hashes and of the password, in the order of the query.
-const NAMES: [&str; 5] = ["password", "ha1", "ha1b", "ha1_sha256", "ha1_sha512t256"];
+pub(super) const NAMES: [&str; 5] = ["password", "ha1", "ha1b", "ha1_sha256", "ha1_sha512t256"];
 
 /// The values of a row. Empty ones count as missing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,7 +87,18 @@ impl Columns {
     }
 }
 
-impl Values<'_> {
+impl<'r> Values<'r> {
+    /// The values of a row without a password in clear.
+    pub(super) fn new(
+        name: &'r str,
+        domain: &'r str,
+        hashes: Hashes<'r>,
+        ha1b: Option<&'r str>,
+    ) -> Self {
+        let ha1b = ha1b.filter(|text| !text.is_empty());
+        Self { name: Some(name), domain: Some(domain), password: None, ha1b, hashes }
+    }
+
     /// The hashes for the login name `name`. The hash columns take precedence over the password.
     pub(super) fn hashes(&self, name: &str, domain: &str, key: &[u8; 32]) -> Option<Ha1Set> {
         let stored = self.hashes.complete(&[name.as_bytes(), b"@", domain.as_bytes()], key);

@@ -80,6 +80,24 @@ impl CallRecords for Sqlite {
         Ok(())
     }
 
+    fn calls_after(&self, id: i64, most: usize) -> Result<Vec<(i64, StoredCall)>, Error> {
+        let database = self.database();
+        let read = || -> rusqlite::Result<Vec<_>> {
+            let mut select = database.prepare_cached(
+                "SELECT id, ended, caller, callee, failed, record FROM call WHERE id > ?1
+                 ORDER BY id LIMIT ?2",
+            )?;
+            let rows = select.query_map(params![id, most.min(PAGE) as i64], |row| {
+                let ended = Instant::from_micros(row.get::<_, i64>(1)?.unsigned_abs());
+                let parties = [row.get(2)?, row.get(3)?];
+                let (is_failed, record) = (row.get(4)?, row.get(5)?);
+                Ok((row.get(0)?, StoredCall { ended, parties, is_failed, record }))
+            })?;
+            rows.collect()
+        };
+        read().map_err(to("read the records of calls"))
+    }
+
     fn call_page(
         &self,
         filter: &CallFilter,
@@ -300,6 +318,22 @@ mod tests {
         assert_eq!(found(&storage, &CallFilter::default(), usize::MAX), expected);
         let filter = CallFilter { user: Some("b".to_owned()), ..CallFilter::default() };
         assert_eq!(found(&storage, &filter, PAGE + 1), expected[..=PAGE]);
+    }
+
+    #[test]
+    fn records_are_read_from_an_identifier_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let calls: Vec<_> = (0..5).map(|at| call(9 - at, "a@h", "b@h", at == 2)).collect();
+        storage.put_calls(&calls).unwrap();
+        let after = |id, most| storage.calls_after(id, most).unwrap();
+        assert_eq!(after(0, 2), [(1, calls[0].clone()), (2, calls[1].clone())]);
+        assert_eq!(after(4, 9), [(5, calls[4].clone())]);
+        assert_eq!(after(5, 9), []);
+        let none = Keep { age: Duration::ZERO, calls: 0 };
+        storage.purge_calls(none, Instant::from_micros(99_000_000)).unwrap();
+        storage.put_calls(&calls[..1]).unwrap();
+        assert_eq!(after(0, 9), [(6, calls[0].clone())], "identifiers are not used again");
     }
 
     #[test]

@@ -1,0 +1,238 @@
+//! The accounts of a PostgreSQL database, without a server.
+
+use peers::postgres::{Postgres, SUBSCRIBER};
+use sip::Instant;
+use sip::digest::Ha1Set;
+use sip_server::{AuthName, Logins};
+use std::path::Path;
+use std::sync::Arc;
+use store::postgres::{Accounts, AccountsPlace, CallsCopy, CopiedUsers};
+use store::sqlite::Sqlite;
+use store::{Change, Log, StoredCall, User, Users};
+
+const KEY: [u8; 32] = [7; 32];
+
+/// The table of Kamailio.
+const KAMAILIO: &str = "CREATE TABLE kamailio (
+    id serial PRIMARY KEY NOT NULL,
+    username varchar(64) DEFAULT '' NOT NULL,
+    domain varchar(64) DEFAULT '' NOT NULL,
+    password varchar(64) DEFAULT '' NOT NULL,
+    ha1 varchar(128) DEFAULT '' NOT NULL,
+    ha1b varchar(128) DEFAULT '' NOT NULL,
+    CONSTRAINT subscriber_account_idx UNIQUE (username, domain)
+)";
+
+/// The table of docs/configuration.md.
+const OWN: &str = "CREATE TABLE own (
+    username text NOT NULL,
+    domain text NOT NULL,
+    ha1 text NOT NULL DEFAULT '',
+    ha1_sha256 text NOT NULL DEFAULT '',
+    ha1_sha512t256 text NOT NULL DEFAULT '',
+    PRIMARY KEY (username, domain)
+)";
+
+fn place(url: String) -> AccountsPlace {
+    AccountsPlace { url, password_file: None, table: "subscriber".to_owned() }
+}
+
+fn sqlite(folder: &Path) -> Sqlite {
+    let log = Log { write: |_, _, text| eprintln!("{}", text()) };
+    Sqlite::open(Box::new(folder.to_owned()), log).expect("the storage is opened")
+}
+
+fn user(name: &str, password: &str) -> User {
+    let ha1 = |login: &str| Ha1Set::new(login.as_bytes(), b"a.com", password.as_bytes());
+    let by_address = Some(ha1(&format!("{name}@a.com")));
+    let logins = Logins { by_name: ha1(name), by_address, by_auth_name: None };
+    User { name: name.to_owned(), domain: Arc::from("a.com"), logins }
+}
+
+/// The users of the table.
+fn read(place: &AccountsPlace) -> Vec<User> {
+    let mut accounts = Accounts::connect(place, KEY).expect("the database is there");
+    let mut rows = accounts.users().expect("the table is read");
+    std::iter::from_fn(|| rows.read().expect("a row is read")).collect()
+}
+
+/// The users of the copy.
+fn copied(storage: &Sqlite) -> Vec<User> {
+    let mut users = Vec::new();
+    let mut each = |user| {
+        users.push(user);
+        true
+    };
+    storage.users(None, &mut each).expect("the users are read");
+    users
+}
+
+/// Connects, and returns true if the connection has TLS.
+fn connects_with_tls(postgres: &Postgres, host: &str, query: &str) -> Result<bool, String> {
+    let place = place(postgres.url_of(host, query));
+    let accounts = Accounts::connect(&place, KEY).map_err(|error| error.to_string())?;
+    let rows = postgres.sql(
+        "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+         WHERE application_name = 'barebell'",
+    );
+    drop(accounts);
+    Ok(rows.trim() == "t")
+}
+
+#[test]
+fn the_certificate_is_verified_as_the_uri_says() {
+    let postgres = Postgres::start_with_certificate();
+    postgres.sql(SUBSCRIBER);
+    let connects = |host: &str, query: &str| connects_with_tls(&postgres, host, query);
+    assert_eq!(connects("localhost", "sslmode=disable"), Ok(false));
+    for query in ["", "sslmode=prefer", "sslmode=require"] {
+        assert_eq!(connects("127.0.0.1", query), Ok(true), "{query}");
+    }
+    let issuer = postgres.certificate().display().to_string();
+    let verified = format!("sslmode=verify-full&sslrootcert={issuer}");
+    assert_eq!(connects("localhost", &verified), Ok(true));
+    let error = connects("127.0.0.1", &verified).unwrap_err();
+    assert!(error.contains("invalid peer certificate"), "another name: {error}");
+    let error = connects("localhost", "sslmode=verify-full").unwrap_err();
+    assert!(error.contains("name a file with the issuer as sslrootcert"), "{error}");
+    let error = connects("localhost", "sslmode=verify-full&sslrootcert=/none.pem").unwrap_err();
+    assert!(error.contains("sslrootcert: /none.pem"), "{error}");
+}
+
+#[test]
+fn a_database_without_tls_is_used_only_if_the_uri_allows_it() {
+    let postgres = Postgres::start();
+    postgres.sql(SUBSCRIBER);
+    assert_eq!(connects_with_tls(&postgres, "127.0.0.1", "sslmode=prefer"), Ok(false));
+    for mode in ["require", "verify-full"] {
+        let error = connects_with_tls(&postgres, "127.0.0.1", &format!("sslmode={mode}"));
+        let error = error.unwrap_err();
+        assert!(error.contains("server does not support TLS"), "{error}");
+    }
+}
+
+#[test]
+fn users_are_changed_in_the_tables_of_opensips_kamailio_and_our_own() {
+    let postgres = Postgres::start();
+    for (table, definition) in [("subscriber", SUBSCRIBER), ("kamailio", KAMAILIO), ("own", OWN)] {
+        postgres.sql(definition);
+        let url = postgres.url("barebell");
+        let place = AccountsPlace { url, password_file: None, table: table.to_owned() };
+        let folder = tempfile::tempdir().expect("a folder");
+        let storage = sqlite(folder.path());
+        let users = CopiedUsers { copy: &storage, place: &place, key: KEY };
+        // The same user with another case of the domain, and a password in clear.
+        let has_password = table != "own";
+        if has_password {
+            postgres.sql(&format!(
+                "INSERT INTO {table} (username, domain, password) VALUES ('alice', 'A.com', 'old')"
+            ));
+        }
+        let names = ["alice", "bob", "carol"];
+        let mut all: Vec<_> = names.map(|name| user(name, "one")).into();
+        // Of two with one name the later one is stored.
+        all.insert(0, user("bob", "zero"));
+        let change = users.put_users(&all).expect("users are stored");
+        let changed = u64::from(has_password);
+        assert_eq!(change, Change { added: 3 - changed, changed, unchanged: 0 }, "{table}");
+        assert_eq!(read(&place), copied(&storage), "{table}");
+        let has = |name: &str, password: &str| {
+            let found = read(&place).into_iter().find(|it| it.name == name);
+            found.is_some_and(|it| it.logins.by_name.md5 == user(name, password).logins.by_name.md5)
+        };
+        assert!(has("alice", "one") && has("bob", "one"), "{table}");
+        if has_password {
+            let left = format!("SELECT count(*) FROM {table} WHERE password <> ''");
+            assert_eq!(postgres.sql(&left).trim(), "0");
+        }
+        let change = users.put_users(&[user("bob", "two"), user("carol", "one")]);
+        assert_eq!(change.expect("stored"), Change { added: 0, changed: 1, unchanged: 1 });
+        assert!(has("bob", "two"), "{table}");
+        assert!(users.remove_user("alice", "a.com").expect("removed"), "{table}");
+        assert!(!users.remove_user("alice", "a.com").expect("tried"), "{table}");
+        assert_eq!(read(&place), copied(&storage), "{table}");
+        assert_eq!(copied(&storage).len(), 2, "{table}");
+    }
+}
+
+#[test]
+fn a_change_that_the_database_refuses_changes_nothing() {
+    let mut postgres = Postgres::start();
+    postgres.sql(SUBSCRIBER);
+    postgres.sql("CREATE TABLE clear (username text, domain text, password text)");
+    postgres.add_role("reader");
+    postgres.sql("GRANT SELECT ON subscriber TO reader");
+    let folder = tempfile::tempdir().expect("a folder");
+    let storage = sqlite(folder.path());
+    let refused = |role: &str, table: &str, user: User| {
+        let url = postgres.url(role);
+        let place = AccountsPlace { url, password_file: None, table: table.to_owned() };
+        let users = CopiedUsers { copy: &storage, place: &place, key: KEY };
+        users.put_users(&[user]).expect_err("it is refused").to_string()
+    };
+    let text = refused("reader", "subscriber", user("alice", "one"));
+    assert!(text.contains("permission denied for table subscriber"), "{text}");
+    let text = refused("barebell", "clear", user("alice", "one"));
+    assert!(text.contains("the table clear has no column ha1"), "{text}");
+    let mut named = user("alice", "one");
+    let ha1 = named.logins.by_name.clone();
+    named.logins.by_auth_name = Some(Box::new(AuthName { name: b"x".as_slice().into(), ha1 }));
+    let text = refused("barebell", "subscriber", named);
+    assert!(text.contains("leave out that of alice"), "{text}");
+    let text = refused("barebell", "subscriber", user(&"a".repeat(65), "one"));
+    assert!(text.contains("too long"), "{text}");
+    assert_eq!(copied(&storage), []);
+    assert_eq!(postgres.sql("SELECT count(*) FROM subscriber").trim(), "0");
+    postgres.crash();
+    let place = place(postgres.url("barebell"));
+    let users = CopiedUsers { copy: &storage, place: &place, key: KEY };
+    assert!(users.put_users(&[user("alice", "one")]).is_err());
+    assert!(users.remove_user("alice", "a.com").is_err());
+    assert_eq!(copied(&storage), []);
+}
+
+#[test]
+fn records_of_calls_are_copied_once() {
+    let postgres = Postgres::start();
+    let place = place(postgres.url("barebell"));
+    let call = |id: i64, caller: &str, record: &str| {
+        let parties = [caller.to_owned(), "bob@a.com".to_owned()];
+        let ended = Instant::from_micros(1_700_000_000_000_000 + id.unsigned_abs());
+        (id, StoredCall { ended, parties, is_failed: id == 2, record: record.to_owned() })
+    };
+    let mut copy = CallsCopy::connect(&place, "one").expect("the table is created");
+    assert_eq!(copy.last().expect("it is read"), None);
+    let calls = [call(1, "alice@a.com", "{\"reason\":\"x\"}"), call(2, "carol@a.com", "{}")];
+    assert_eq!(copy.put(&calls).expect("copied"), 0);
+    // The end of a transaction was not seen.
+    assert_eq!(copy.put(&calls).expect("copied"), 0);
+    // Content of an attacker: a NUL, and what is no record.
+    let hostile = [
+        call(3, "a\0b@a.com", "{\"caller\":\"a\\u0000b\"}"),
+        call(4, "alice@a.com", "{\"caller\":"),
+        call(5, "alice@a.com", "{}"),
+    ];
+    assert_eq!(copy.put(&hostile).expect("copied"), 1);
+    assert_eq!(copy.last().expect("it is read"), Some(5));
+    let mut other = CallsCopy::connect(&place, "two").expect("the table is there");
+    assert_eq!(other.last().expect("it is read"), None);
+    assert_eq!(other.put(&[call(1, "dave@a.com", "{}")]).expect("copied"), 0);
+    let rows = postgres.sql(
+        "SELECT server, id, caller, failed, extract(microseconds FROM ended)::bigint % 1000
+         FROM barebell_call ORDER BY server, id",
+    );
+    let rows: Vec<_> = rows.lines().collect();
+    assert_eq!(
+        rows,
+        [
+            "one|1|alice@a.com|f|1",
+            "one|2|carol@a.com|t|2",
+            "one|3|a\u{fffd}b@a.com|f|3",
+            "one|5|alice@a.com|f|5",
+            "two|1|dave@a.com|f|1"
+        ]
+    );
+    let reason = "SELECT record->>'reason' FROM barebell_call WHERE id = 1 AND server = 'one'";
+    let reason = postgres.sql(reason);
+    assert_eq!(reason.trim(), "x");
+}
