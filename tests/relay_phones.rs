@@ -130,12 +130,16 @@ fn a_call_on_hold_outlives_the_time_without_packets() {
 fn a_phone_with_dtls_calls_one_in_clear() {
     talks("converted", (Baresip, Dtls, Udp), (Barebell, Off, Udp));
     is_encrypted("converted", (Linphone, Dtls, Tcp), (Baresip, Off, Udp), false);
+    // It answers 400 to the profile of a handshake.
+    is_encrypted("converted", (Baresip, Dtls, Udp), (Twinkle, Off, Udp), false);
 }
 
 #[test]
 fn a_phone_in_clear_calls_one_with_dtls() {
     talks("converted", (Barebell, Off, Udp), (Baresip, Dtls, Udp));
     is_encrypted("converted", (Twinkle, Off, Udp), (Baresip, Dtls, Udp), false);
+    // It refuses an offer with keys in the description, too.
+    is_encrypted("converted", (Baresip, Off, Udp), (Linphone, Dtls, Tcp), false);
 }
 
 #[test]

@@ -118,8 +118,8 @@ pub(crate) struct Bridge {
     pub(crate) offers: u32,
     /// True if the owner was told that the call is answered.
     pub(crate) is_reported: bool,
-    /// True if the callee was called with other keys than those of the caller.
-    pub(crate) has_other_keys: bool,
+    /// The keys in the offer to the callee.
+    pub(crate) keys: Keys,
     /// The Call-ID of the callee's leg that was refused before this one.
     pub(crate) refused: Option<Vec<u8>>,
     pub(crate) on_trunk: Option<OnTrunk>,
@@ -131,6 +131,17 @@ pub(crate) struct Bridge {
     pub(crate) is_over_limit: bool,
     /// The end of the wait for a decision of the owner, while the call waits.
     pub(crate) decided_by: Option<Instant>,
+}
+
+/// The keys in the offer to the callee. The order is that of the offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// Those of the caller.
+    OfCaller,
+    /// Others: the callee has refused those of the caller.
+    Other,
+    /// The last ones: the callee has refused the others, too.
+    Last,
 }
 
 impl Bridge {
@@ -151,7 +162,7 @@ impl Bridge {
             due: None,
             offers: 0,
             is_reported: false,
-            has_other_keys: false,
+            keys: Keys::OfCaller,
             refused: None,
             on_trunk: None,
             attempts_made: 0,

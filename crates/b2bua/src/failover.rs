@@ -1,7 +1,7 @@
 //! Calls through trunks: each trunk is tried in turn, until one has an answer that is final.
 
 use crate::b2bua::{B2bua, BridgeId};
-use crate::bridge::{Leg, OnTrunk, Side};
+use crate::bridge::{Keys, Leg, OnTrunk, Side};
 use crate::event::Event;
 use crate::origin::Origin;
 use crate::trunk::{Attempt, Trunk, in_words, is_final};
@@ -73,7 +73,7 @@ impl B2bua {
             bridge.on_trunk = Some(OnTrunk { trunk: attempt.trunk, side: Side::Callee });
             *bridge.leg(Side::Callee) = Leg::new(None, Origin::new(number, local));
             bridge.early = None;
-            bridge.has_other_keys = false;
+            bridge.keys = Keys::OfCaller;
             self.call_callee(id, now);
             return true;
         }

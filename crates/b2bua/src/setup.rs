@@ -2,7 +2,7 @@
 //! to the answer.
 
 use crate::b2bua::{B2bua, BridgeId, USER};
-use crate::bridge::{Bridge, Invitation, Leg, OnTrunk, Side};
+use crate::bridge::{Bridge, Invitation, Keys, Leg, OnTrunk, Side};
 use crate::fields;
 use crate::origin::{Origin, is_same};
 use crate::report::CallReport;
@@ -21,6 +21,12 @@ const MAX_FORWARDS: u32 = 70;
 /// The parameter of the first Route with which the proxy asks for keys at the callee that differ
 /// from those of the caller.
 const OTHER_KEYS: &[u8] = b";keys=other";
+
+/// The parameter of the first Route that tells the proxy that the callee has refused those keys.
+const LAST_OFFER: &[u8] = b";offer=last";
+
+/// The profiles of DTLS-SRTP in an offer begin with it (RFC 5764 section 8).
+const HANDSHAKE: &[u8] = b" UDP/TLS/RTP/";
 
 /// Request Entity Too Large.
 pub(crate) const TOO_LARGE: u16 = 413;
@@ -181,7 +187,9 @@ impl B2bua {
             let _ = self.agent.set_account(now, call, AccountId(trunk));
         }
         // The proxy knows that the callee has refused the keys of the caller.
-        bridge.has_other_keys = bridge.invitation.as_ref().is_some_and(Invitation::has_other_keys);
+        if bridge.invitation.as_ref().is_some_and(Invitation::has_other_keys) {
+            bridge.keys = Keys::Other;
+        }
         self.bridges.insert(id, bridge);
         self.bridge_of.insert(call, (id, Side::Caller));
         self.sources.insert(from, count + 1);
@@ -263,8 +271,10 @@ impl B2bua {
             if caller.len() <= LONGEST_CALL_ID {
                 (CALLER, &*escape_param(caller)).encode(&mut params);
             }
-            if bridge.has_other_keys && !invitation.has_other_keys() {
-                params.extend_from_slice(OTHER_KEYS);
+            match bridge.keys {
+                Keys::Other if !invitation.has_other_keys() => params.extend_from_slice(OTHER_KEYS),
+                Keys::Last => params.extend_from_slice(LAST_OFFER),
+                Keys::OfCaller | Keys::Other => {}
             }
             if let Some(on_trunk) = on_trunk {
                 (TRUNK, &*escape_param(on_trunk.name.as_bytes())).encode(&mut params);
@@ -307,17 +317,26 @@ impl B2bua {
         self.bridge_of.insert(call, (id, Side::Callee));
     }
 
-    /// Calls the callee again, which has refused the offer, with other keys. Returns false if that
-    /// was tried already.
+    /// Calls the callee again, which has refused the offer, with other keys. Returns false if all
+    /// were tried already.
     pub(crate) fn call_with_other_keys(&mut self, id: BridgeId, status: u16, now: Instant) -> bool {
         let Some(bridge) = self.bridges.get_mut(&id) else { return false };
+        let offer = bridge.invitation.as_ref().and_then(|it| it.offer.as_ref());
+        let Some(offer) = offer else { return false };
+        // Some phones answer 400 to a profile that they do not know.
+        let has_handshake = || offer.windows(HANDSHAKE.len()).any(|part| part == HANDSHAKE);
         // Unsupported Media Type, Not Acceptable Here, Not Acceptable.
-        let is_about_session = matches!(status, 415 | 488 | 606);
-        let has_offer = bridge.invitation.as_ref().is_some_and(|it| it.offer.is_some());
-        if !is_about_session || !has_offer || bridge.has_other_keys {
+        let is_about_session =
+            matches!(status, 415 | 488 | 606) || status == 400 && has_handshake();
+        let next = match bridge.keys {
+            Keys::OfCaller => Keys::Other,
+            Keys::Other => Keys::Last,
+            Keys::Last => return false,
+        };
+        if !is_about_session {
             return false;
         }
-        bridge.has_other_keys = true;
+        bridge.keys = next;
         let [_, call_id] = &mut bridge.report.call_ids;
         let refused = core::mem::take(call_id);
         self.refused.insert(refused.clone());

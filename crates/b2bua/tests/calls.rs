@@ -107,20 +107,43 @@ fn a_redirection_passes_with_its_target() {
     rig.finish();
 }
 
+/// Twinkle answers 400 to a profile that it does not know.
 #[test]
-fn a_refused_offer_is_made_once_more_with_other_keys() {
+fn a_profile_that_the_callee_does_not_know_is_refused_by_400() {
+    for (profile, calls) in [("UDP/TLS/RTP/SAVP", 2), ("RTP/AVP", 1)] {
+        let mut rig = Rig::new(6, &Rig::phones(2));
+        let text = String::from_utf8(session(0, 4000, "sendrecv")).unwrap();
+        let text = text.replace("RTP/AVP", profile);
+        rig.call(0, 1, text.as_bytes());
+        for place in 1..=calls {
+            let call = rig.expect_incoming(1);
+            let status = if place == 1 { 400 } else { 486 };
+            rig.act(1, |phone, now| phone.decline(now, call, status));
+        }
+        rig.expect_where(0, |event| matches!(event, Event::Ended { .. }));
+        assert_eq!(rig.count(1, "INVITE"), calls);
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_refused_offer_is_made_twice_more_with_other_keys() {
     let mut rig = Rig::new(6, &Rig::phones(2));
     rig.call(0, 1, &session(0, 4000, "sendrecv"));
     let first = rig.expect_incoming(1);
-    let call_id = rig.b2bua().reports()[0].call_ids[1].clone();
+    let mut call_id = rig.b2bua().reports()[0].call_ids[1].clone();
     assert!(!rig.b2bua().has_replaced(&call_id));
     rig.act(1, |phone, now| phone.decline(now, first, 488));
     let second = rig.expect_incoming(1);
     assert!(rig.b2bua().has_replaced(&call_id));
+    call_id = rig.b2bua().reports()[0].call_ids[1].clone();
     rig.act(1, |phone, now| phone.decline(now, second, 488));
+    let last = rig.expect_incoming(1);
+    assert!(rig.b2bua().has_replaced(&call_id));
+    rig.act(1, |phone, now| phone.decline(now, last, 488));
     let ended = rig.expect_where(0, |event| matches!(event, Event::Ended { .. }));
     assert!(matches!(ended, Event::Ended { end: End::Failed(_), .. }), "{ended:?}");
-    assert_eq!((rig.count(0, "SIP/2.0 488"), rig.count(1, "INVITE")), (1, 2));
+    assert_eq!((rig.count(0, "SIP/2.0 488"), rig.count(1, "INVITE")), (1, 3));
     rig.finish();
     assert!(!rig.b2bua().has_replaced(&call_id), "nothing is left of the call");
 }

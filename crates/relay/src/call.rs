@@ -12,8 +12,7 @@ use crate::host::{Host, Ports};
 use crate::keying::{LegKeying, LegKeys};
 use crate::leg::Leg;
 use crate::passage::{Passage, Role};
-use crate::profile::{MediumProfile, is_in_clear};
-use crate::profile::{MuxAnswer, MuxOffer, MuxRules};
+use crate::profile::{MediumProfile, MuxAnswer, MuxOffer, MuxRules, has_feedback, is_in_clear};
 use crate::side::Side;
 use crate::statistics::Direction;
 use crate::stream::{Reporter, Stream};
@@ -93,16 +92,17 @@ impl<R: RawMutex, P: Ports> Medium<R, P> {
 }
 
 /// The rules for the profile of an offer for the end `to`. Browsers have RTP and RTCP on one port,
-/// and a profile with feedback, and so are other ends with a handshake offered them; the other end
-/// of a call with them has neither, unless it has them itself.
+/// and a profile with feedback; other ends with a handshake are offered one port, too. The other
+/// end of a call with them has neither, unless it has them itself. `for_web` is true or false if
+/// the offer is for an end with a handshake, with feedback or without.
 fn profile_rules(
     to: &End<'_>,
     is_of_browser: bool,
-    is_for_browser: bool,
+    for_web: Option<bool>,
 ) -> (Option<bool>, MuxRules) {
     let (mut feedback, mut mux) = (to.feedback, to.mux);
-    if is_for_browser {
-        (feedback, mux.offer) = (Some(true), MuxOffer::Added);
+    if for_web.is_some() {
+        (feedback, mux.offer) = (for_web, MuxOffer::Added);
     } else if is_of_browser {
         feedback = feedback.or(Some(false));
         mux.offer = MuxOffer::Removed;
@@ -365,7 +365,8 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                     let keying = leg.established().unwrap_or(asked);
                     let port = medium.ports.rtp()[by.other().index()];
                     let place = SocketAddr::new(ends.to.advertised, port);
-                    let has_handshake = keying == Keying::Dtls || ends.to.handshake;
+                    let has_handshake =
+                        ends.to.handshake || matches!(keying, Keying::Dtls | Keying::Handshake);
                     let fingerprint = fingerprint.filter(|_| has_handshake);
                     let keys = leg.write_offer(keying, place, fingerprint, &mut random)?;
                     // Checks may come before the answer.
@@ -391,8 +392,11 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                     FormatChange::default()
                 }
             };
-            let is_for_browser = matches!(keys, KeyChange::Web(_));
-            let (feedback, mux) = profile_rules(ends.to, is_of_browser, is_for_browser);
+            let offered = match &keys {
+                KeyChange::Web(web) => Some(has_feedback(web.protocol())),
+                _ => None,
+            };
+            let (feedback, mux) = profile_rules(ends.to, is_of_browser, offered);
             let passes_keys = medium.keying.is_none();
             let profile = medium.profile.offer(by, description, feedback, mux, passes_keys);
             announced.push(Some(announcement));

@@ -23,6 +23,9 @@ pub enum Keying {
     /// The end is a browser: it is offered ICE, and keys by a DTLS handshake with the
     /// [host](crate::Host::fingerprint).
     Dtls,
+    /// The end is a phone with DTLS-SRTP as its only encryption: it is offered a handshake with the
+    /// [host](crate::Host::fingerprint), without ICE and without other keys.
+    Handshake,
 }
 
 /// One end of a call, as its signalling shows it.

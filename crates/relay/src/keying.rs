@@ -107,8 +107,9 @@ impl LegKeying {
         fingerprint: Option<&Fingerprint>,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Result<KeyChange, RelayError> {
-        if keying == Keying::Dtls && self.web.is_none() {
-            self.web = begin_web(fingerprint, true, random);
+        let has_ice = keying == Keying::Dtls;
+        if (has_ice || keying == Keying::Handshake) && self.web.is_none() {
+            self.web = begin_web(fingerprint, has_ice, random);
             if self.web.is_none() {
                 return Err(RelayError::Handshake);
             }

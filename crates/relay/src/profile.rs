@@ -83,8 +83,8 @@ pub(crate) struct MediumProfile {
     /// The profiles with feedback, once they were converted. `None`: they pass.
     feedback: Option<[bool; 2]>,
     is_muxed: [bool; 2],
-    /// The last offer.
-    offer: Offer,
+    /// The last offers of each side. Two that cross are pending at the same time.
+    offers: [Offer; 2],
 }
 
 /// An offer that is not answered.
@@ -110,7 +110,7 @@ impl MediumProfile {
     ) -> ProfileChange {
         let other = by.other().index();
         let Some(profile) = Profile::of(medium.protocol) else {
-            self.offer = Offer::default();
+            self.offers[by.index()] = Offer::default();
             return ProfileChange::default();
         };
         let wanted = feedback.or(self.feedback.map(|legs| legs[other]));
@@ -133,7 +133,8 @@ impl MediumProfile {
             (true, MuxOffer::Required) => MuxChange::Required,
             (sent, _) => MuxChange::of(is_mux_offered, sent),
         };
-        self.offer = Offer { feedback, is_mux_offered, is_mux_sent, answer: rules.answer };
+        let answer = rules.answer;
+        self.offers[by.index()] = Offer { feedback, is_mux_offered, is_mux_sent, answer };
         ProfileChange { feedback: wanted, mux }
     }
 
@@ -147,7 +148,7 @@ impl MediumProfile {
         is_readable: bool,
         passes_keys: bool,
     ) -> (ProfileChange, [LegProfile; 2]) {
-        let offer = self.offer;
+        let offer = self.offers[offerer.index()];
         let answers = has_mux(medium);
         let is_agreed = offer.is_mux_sent && answers;
         let is_accepted = offer.is_mux_offered

@@ -95,6 +95,47 @@ fn a_phone_with_a_handshake_calls_one_in_clear() {
     }
 }
 
+/// The phone has no other encryption, and gets no other offer.
+#[test]
+fn a_phone_with_a_handshake_alone_is_offered_it_without_ice() {
+    for (answered, setup, is_client) in [
+        ("UDP/TLS/RTP/SAVP", "active", false),
+        ("UDP/TLS/RTP/SAVP", "passive", true),
+        ("UDP/TLS/RTP/SAVPF", "active", false),
+    ] {
+        let mut rig = Rig::new(Limits::default());
+        rig.keying = Keying::Handshake;
+        let offer = rig.first_offer(&sdp("198.51.100.1", 4000));
+        assert!(offer.contains("m=audio 20002 UDP/TLS/RTP/SAVP 0 101\r\n"), "{offer}");
+        assert_eq!(values(&offer, "setup"), ["actpass"]);
+        assert_eq!(values(&offer, "fingerprint"), [fingerprint(0xfe).to_string()]);
+        assert!(offer.contains("a=rtcp-mux\r\n"), "{offer}");
+        assert!(!offer.contains("a=ice") && !offer.contains("a=crypto"), "{offer}");
+        let answer = rig.first_answer(&phone(CALLED, answered, 2, setup)).unwrap();
+        assert!(answer.contains("m=audio 20000 RTP/AVP 0 101\r\n"), "{answer}");
+        assert!(!answer.contains("fingerprint") && !answer.contains("mux"), "{answer}");
+        let peer = rig.stream().dtls_peer(Side::Callee).unwrap();
+        assert_eq!((peer.is_client, &peer.fingerprints[..]), (is_client, &[fingerprint(2)][..]));
+        assert_eq!(shake(&rig, Side::Callee, CALLED, Channel::Rtp), Ok(Way::Handshake));
+        talk(&rig, Side::Callee, CALLED, CALLING);
+        // A later offer has the profile of the phone.
+        let role = Role::Offer { exchange: 2 };
+        let later = rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4000), |_| {});
+        let later = later.unwrap().unwrap();
+        assert!(later.contains(&format!(" {answered} 0 101\r\n")), "{later}");
+    }
+    // An answer in clear, or one without a fingerprint, lowers nothing.
+    for answered in [
+        sdp("203.0.113.1", 6000),
+        phone(CALLED, "UDP/TLS/RTP/SAVP", 2, "active").replace("fingerprint", "print"),
+    ] {
+        let mut rig = Rig::new(Limits::default());
+        rig.keying = Keying::Handshake;
+        rig.first_offer(&sdp("198.51.100.1", 4000));
+        assert_eq!(rig.first_answer(&answered), Err(RelayError::Handshake), "{answered}");
+    }
+}
+
 #[test]
 fn a_callee_chooses_between_keys_of_the_signalling_and_a_handshake() {
     for (keying, protocol) in [(Keying::Required, "RTP/SAVP"), (Keying::Optional, "RTP/AVP")] {

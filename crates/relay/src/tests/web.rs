@@ -211,6 +211,96 @@ fn a_refused_restart_of_ice_changes_nothing() {
     }
 }
 
+/// The page restarts ICE while the phone offers, too. The phone accepts: the answer is that to the
+/// offer of the page.
+#[test]
+fn a_restart_of_ice_is_answered_though_another_offer_crosses_it() {
+    let (rig, answer) = answered();
+    rig.send(Side::Caller, BROWSER, &check(&answer, "brow", None, true)).unwrap();
+    rig.stream().set_keys(Side::Caller, SUITE, keys(1), keys(2)).unwrap();
+    let role = Role::Offer { exchange: 2 };
+    rig.pass(Side::Caller, role, &browser("anew", 1, "actpass"), |_| {}).unwrap();
+    // The page refuses it (491).
+    let role = Role::Offer { exchange: 7 };
+    let crossing = rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {});
+    let crossing = crossing.unwrap().unwrap();
+    assert_eq!(value(&crossing, "ice-ufrag"), value(&answer, "ice-ufrag"));
+    let role = Role::Response { exchange: 2, is_final: true };
+    let restarted = rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {});
+    let restarted = restarted.unwrap().unwrap();
+    assert_ne!(value(&restarted, "ice-ufrag"), value(&answer, "ice-ufrag"));
+    assert!(restarted.contains(" UDP/TLS/RTP/SAVPF 0 101\r\n"), "{restarted}");
+    assert_eq!(restarted.matches("a=rtcp-mux\r\n").count(), 1, "{restarted}");
+    assert_eq!(value(&restarted, "setup"), "passive");
+    let moved = "198.51.100.79:50000";
+    rig.send(Side::Caller, moved, &check(&restarted, "anew", None, true)).unwrap();
+    assert_eq!(rig.send(Side::Callee, PHONE, &rtp(1)).unwrap().0, place(moved));
+}
+
+/// Each end refuses the offer of the other one (491). Each then makes its offer again.
+#[test]
+fn offers_that_cross_and_are_refused_change_nothing() {
+    let (rig, answer) = answered();
+    let known = check(&answer, "brow", None, true);
+    rig.send(Side::Caller, BROWSER, &known).unwrap();
+    rig.stream().set_keys(Side::Caller, SUITE, keys(1), keys(2)).unwrap();
+    let restart = browser("anew", 1, "actpass");
+    rig.pass(Side::Caller, Role::Offer { exchange: 2 }, &restart, |_| {}).unwrap();
+    let hold = sdp("203.0.113.1", 6000) + "a=sendonly\r\n";
+    rig.pass(Side::Callee, Role::Offer { exchange: 7 }, &hold, |_| {}).unwrap();
+    assert_eq!(rig.send(Side::Callee, PHONE, &rtp(1)).unwrap().0, place(BROWSER));
+    rig.send(Side::Caller, BROWSER, &known).unwrap();
+    let role = Role::Offer { exchange: 8 };
+    let offer = rig.pass(Side::Callee, role, &hold, |_| {}).unwrap().unwrap();
+    assert_eq!(value(&offer, "ice-ufrag"), value(&answer, "ice-ufrag"));
+    let role = Role::Response { exchange: 8, is_final: true };
+    let held =
+        rig.pass(Side::Caller, role, &browser("brow", 1, "active"), |_| {}).unwrap().unwrap();
+    assert!(held.contains(" RTP/AVP 111 0 110\r\n") && !held.contains("mux"), "{held}");
+    rig.send(Side::Caller, BROWSER, &known).unwrap();
+    rig.pass(Side::Caller, Role::Offer { exchange: 3 }, &restart, |_| {}).unwrap();
+    let role = Role::Response { exchange: 3, is_final: true };
+    let restarted = rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {});
+    let restarted = restarted.unwrap().unwrap();
+    rig.send(Side::Caller, BROWSER, &check(&restarted, "anew", None, true)).unwrap();
+    assert_eq!(rig.send(Side::Callee, PHONE, &rtp(2)).unwrap().0, place(BROWSER));
+}
+
+/// The page finds further candidates after it has nominated one. It checks from them, and may name
+/// them in another offer: only a nomination moves the media.
+#[test]
+fn a_late_candidate_does_not_undo_the_nominated_pair() {
+    let (rig, answer) = answered();
+    let known = check(&answer, "brow", None, true);
+    rig.send(Side::Caller, BROWSER, &known).unwrap();
+    rig.stream().set_keys(Side::Caller, SUITE, keys(1), keys(2)).unwrap();
+    let late = "198.51.100.88:40001";
+    rig.send(Side::Caller, late, &check(&answer, "brow", None, false)).unwrap();
+    assert_eq!(rig.send(Side::Callee, PHONE, &rtp(1)).unwrap().0, place(BROWSER));
+    let named = "a=candidate:7 1 udp 2122260223 198.51.100.88 40001 typ host\r\n";
+    let offer = browser("brow", 1, "actpass") + named;
+    let role = Role::Offer { exchange: 2 };
+    let passed = rig.pass(Side::Caller, role, &offer, |_| {}).unwrap().unwrap();
+    assert!(!passed.contains("candidate"), "{passed}");
+    let role = Role::Response { exchange: 2, is_final: true };
+    let again = rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {}).unwrap().unwrap();
+    for name in ["ice-ufrag", "ice-pwd"] {
+        assert_eq!(value(&again, name), value(&answer, name));
+    }
+    assert_eq!(rig.send(Side::Callee, PHONE, &rtp(2)).unwrap().0, place(BROWSER));
+    // Packets from both addresses are taken, and do not move the media.
+    let mut sender = srtp::Sender::new(&srtp::Policy::new(SUITE), [keys(2)].into()).unwrap();
+    for (number, from) in [(1, late), (2, BROWSER)] {
+        let mut packet = [0; 300];
+        packet[..172].copy_from_slice(&rtp(number));
+        let length = sender.protect(&mut packet, 172).unwrap();
+        assert!(rig.send(Side::Caller, from, &packet[..length]).is_ok());
+        assert_eq!(rig.send(Side::Callee, PHONE, &rtp(10 + number)).unwrap().0, place(BROWSER));
+    }
+    rig.send(Side::Caller, late, &check(&answer, "brow", None, true)).unwrap();
+    assert_eq!(rig.send(Side::Callee, PHONE, &rtp(20)).unwrap().0, place(late));
+}
+
 /// The offer is in the response of the browser, as in calls without an offer.
 #[test]
 fn a_browser_offers_in_its_response() {

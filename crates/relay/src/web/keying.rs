@@ -77,11 +77,15 @@ impl WebKeying {
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Option<Self> {
         let ice = has_ice.then(|| IceEnds { local: credentials(random), remote: None });
+        let protocol = match has_ice {
+            true => "UDP/TLS/RTP/SAVPF",
+            false => "UDP/TLS/RTP/SAVP",
+        };
         Some(Self {
             fingerprint,
             ends: WebEnds { ice, peer: None, tls_id: None },
             offered: None,
-            medium: WebAttributes { protocol: "UDP/TLS/RTP/SAVPF", has_ice, lines: Vec::new() },
+            medium: WebAttributes { protocol, has_ice, lines: Vec::new() },
         })
     }
 

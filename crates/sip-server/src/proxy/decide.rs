@@ -214,7 +214,8 @@ fn find_route<R: RawMutex>(
             return Err(refused(Refusal::OnlyUnsecured));
         }
         if let Some(pass) = found.pass.as_ref().filter(|_| joining::HAS_B2BUA) {
-            joining::apply(pass, message, &mut targets, env);
+            joining::apply(pass, message, &mut targets, env)
+                .map_err(|status| refused(Refusal::Status(status.into())))?;
             if targets.is_empty() {
                 // The phone has registered anew.
                 return Err(refused(Refusal::Status(Status::TEMPORARILY_UNAVAILABLE.into())));

@@ -2,7 +2,7 @@
 //! the INVITE of the caller goes to the B2BUA on the internal flow of the caller, with a
 //! [`Pass`], and the INVITE of the B2BUA comes back on that flow.
 
-use super::media::{other_keys, uri_of};
+use super::media::{last_keys, other_keys, uri_of};
 use super::pass::{Chosen, Pass};
 use super::plan::Plan;
 use super::route::Preprocessed;
@@ -20,7 +20,7 @@ use crate::core::trunks::TrunkId;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use relay::Keying;
-use sip::{HeaderName, Message, Method};
+use sip::{HeaderName, Message, Method, Status};
 use smallvec::SmallVec;
 
 /// True if there may be a B2BUA beside the engine. Without one its code is left out.
@@ -259,12 +259,25 @@ fn converts_codecs(request: &Message<'_>, env: &Env<'_>) -> bool {
 
 /// Keeps the targets that the pass of a call allows, with the keying that it asks for, and the
 /// digits that the caller takes.
-pub(super) fn apply(pass: &Pass, request: &Message<'_>, targets: &mut Targets, env: &Env<'_>) {
+///
+/// # Errors
+/// There is no further offer for targets that have refused two.
+pub(super) fn apply(
+    pass: &Pass,
+    request: &Message<'_>,
+    targets: &mut Targets,
+    env: &Env<'_>,
+) -> Result<(), Status> {
     if let Some(only) = pass.only {
         targets.retain(|target| target.chosen(env) == only);
     }
-    let keying = if pass.changes_keys { other_keys(request, env) } else { None };
+    let keying = match (pass.is_last_offer, pass.changes_keys) {
+        (true, _) => Some(last_keys(request, env).ok_or(Status::NOT_ACCEPTABLE_HERE)?),
+        (false, true) => other_keys(request, env),
+        (false, false) => None,
+    };
     for target in targets {
         (target.keying, target.takes_digits) = (keying, pass.takes_digits);
     }
+    Ok(())
 }

@@ -401,6 +401,20 @@ const fn is_secured(flow: &Flow) -> bool {
 /// keys if it has none, or if it is a browser, for which the callee was offered none. `None` if the
 /// offer is not changed.
 pub(super) fn other_keys(request: &Message<'_>, env: &Env<'_>) -> Option<Keying> {
+    Some(further_keys(request, env)?[0])
+}
+
+/// The keys for the last offer to a callee that refused that of [`other_keys`], too: those of a
+/// handshake alone, or those in the description if the caller has a handshake. `None` if there is
+/// no further offer.
+pub(super) fn last_keys(request: &Message<'_>, env: &Env<'_>) -> Option<Keying> {
+    let [_, last] = further_keys(request, env)?;
+    let takes_handshakes = env.relay.is_some_and(|relay| relay.takes_browsers());
+    (last != Keying::Handshake || takes_handshakes).then_some(last)
+}
+
+/// The keys for two further offers to a callee that refused `request`.
+fn further_keys(request: &Message<'_>, env: &Env<'_>) -> Option<[Keying; 2]> {
     let config = &env.settings.config;
     let relay = env.relay?;
     if config.media_keys != MediaKeys::Converted
@@ -415,12 +429,24 @@ pub(super) fn other_keys(request: &Message<'_>, env: &Env<'_>) -> Option<Keying>
     let has_keys = medium.attributes("crypto").next().is_some();
     match Profile::of(medium.protocol)? {
         Profile::Dtls if !relay.takes_browsers() => None,
-        Profile::Dtls if is_from_browser(description) => Some(Keying::Required),
-        Profile::Dtls => Some(Keying::Clear),
-        Profile::Secure => Some(Keying::Clear),
-        Profile::Plain if has_keys => Some(Keying::Clear),
-        Profile::Plain => Some(Keying::Required),
+        Profile::Dtls if is_from_browser(description) => {
+            Some([Keying::Required, Keying::Handshake])
+        }
+        Profile::Dtls => Some([Keying::Clear, Keying::Required]),
+        Profile::Secure => Some([Keying::Clear, Keying::Handshake]),
+        Profile::Plain if has_keys => Some([Keying::Clear, Keying::Handshake]),
+        Profile::Plain => Some([Keying::Required, Keying::Handshake]),
     }
+}
+
+/// True if the offer of `request` has the profile of DTLS-SRTP, which older phones do not know.
+pub(super) fn offers_handshake(request: &Message<'_>) -> bool {
+    let description = request.session_description();
+    let session = description.and_then(|description| SessionDescription::parse(description).ok());
+    session.is_some_and(|session| {
+        let mut media = session.media.iter().filter(|medium| medium.port != 0);
+        media.next().is_some_and(|it| Profile::of(it.protocol) == Some(Profile::Dtls))
+    })
 }
 
 /// True if the media of a new call are to be relayed.

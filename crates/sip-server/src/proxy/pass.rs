@@ -27,6 +27,9 @@ const LIFETIME_TO_TRUNK: Duration = Duration::from_secs(600);
 /// The URI parameter for [`Pass::changes_keys`]. It has no proof: the B2BUA may add it to a pass.
 const OTHER_KEYS: (&str, &[u8]) = ("keys", b"other");
 
+/// The URI parameter for [`Pass::is_last_offer`]. It has no proof, as `OTHER_KEYS`.
+const LAST_OFFER: (&str, &[u8]) = ("offer", b"last");
+
 /// The URI parameter for [`Pass::takes_digits`]. It has no proof, either.
 const DIGITS: (&str, &[u8]) = ("digits", b"info");
 
@@ -42,6 +45,8 @@ pub(crate) struct Pass {
     pub(crate) only: Option<Chosen>,
     /// True if the callee gets an offer with other SRTP keys than those of the caller.
     pub(crate) changes_keys: bool,
+    /// True if the callee has refused that offer, too.
+    pub(crate) is_last_offer: bool,
     /// True if the caller takes digits by INFO.
     pub(crate) takes_digits: bool,
     /// The trunk of the call, if there is one.
@@ -138,7 +143,11 @@ impl Pass {
         let mut route = b"<sip:".to_vec();
         route.extend_from_slice(URL_SAFE_NO_PAD.encode(bytes).as_bytes());
         write_own_end(flow, flow.local, false, &mut route);
-        let params = [(self.changes_keys, OTHER_KEYS), (self.takes_digits, DIGITS)];
+        let params = [
+            (self.changes_keys, OTHER_KEYS),
+            (self.is_last_offer, LAST_OFFER),
+            (self.takes_digits, DIGITS),
+        ];
         for (_, (name, value)) in params.into_iter().filter(|(is_set, _)| *is_set) {
             route.extend_from_slice(&[b";", name.as_bytes(), b"=", value].concat());
         }
@@ -196,6 +205,7 @@ impl Pass {
             payers,
             only: (only != 0).then_some(Chosen(only)),
             changes_keys: route.params.value(OTHER_KEYS.0) == Some(OTHER_KEYS.1),
+            is_last_offer: route.params.value(LAST_OFFER.0) == Some(LAST_OFFER.1),
             takes_digits: route.params.value(DIGITS.0) == Some(DIGITS.1),
             trunk,
         })

@@ -166,6 +166,7 @@ fn path_to<'t>(
         payers: plan.payers,
         only,
         changes_keys,
+        is_last_offer: false,
         takes_digits: takes_digits(request),
         trunk: from_trunk.map(OnTrunk::From),
     };

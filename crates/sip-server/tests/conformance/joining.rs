@@ -1,9 +1,9 @@
 //! Calls through the owner's B2BUA: its rights, and the two legs of its calls. The test acts as the
 //! B2BUA.
 
-use crate::media::{NAT, answer, body, offer, sdp, secure, server};
+use crate::media::{NAT, answer, body, offer, sdp, secure, server, with_handshake};
 use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
-use barebell_sip_server::config::Joining;
+use barebell_sip_server::config::{Joining, MediaKeys};
 use barebell_sip_server::relay::{Calls, Codec};
 use barebell_sip_server::{Config, Flow};
 use barebell_sip_server::{Event, JoinedCalls, Party};
@@ -354,6 +354,41 @@ fn the_b2bua_may_ask_for_an_offer_with_other_keys() {
     let reaction = rig.receive(&first.flow, &first.answer(488, "b2bua", ""));
     assert_eq!(invites(&reaction).len(), 0, "the B2BUA has tried both");
     assert_eq!(reaction.responses().next().map(Sent::status), Some(488));
+}
+
+/// A callee has refused two offers. The last one has the keys that neither had.
+#[test]
+fn the_b2bua_may_ask_for_a_last_offer() {
+    let alone = " UDP/TLS/RTP/SAVP 0\r\n";
+    for (text, profile, has_crypto) in [
+        (sdp("198.51.100.10"), alone, false),
+        (secure("198.51.100.10"), alone, false),
+        (with_handshake("198.51.100.10"), " RTP/SAVP 0\r\n", true),
+    ] {
+        let (mut rig, relay) = joining(Joining::All);
+        let draft = offer("198.51.100.10").with_body(&text);
+        let reaction = rig.send_as("alice", &udp(ALICE), &draft);
+        let [first] = &invites(&reaction)[..] else { panic!("{reaction:?}") };
+        let route = first.value(HeaderName::Route).replace('>', ";offer=last>");
+        let last = second_leg(first).with("Route", &route);
+        let offered = body(rig.send(&first.flow, &last).forwarded());
+        assert!(offered.contains(profile) && !offered.contains("ice-"), "{offered}");
+        assert_eq!(offered.contains("a=crypto:"), has_crypto, "{offered}");
+        assert!(offered.contains("a=fingerprint:sha-256 FE:FE:"), "{offered}");
+        assert_eq!(relay.count(), 1);
+    }
+}
+
+/// The callee gets no offer for the third time that it has refused twice.
+#[test]
+fn there_is_no_last_offer_if_keys_pass() {
+    let config = Config { joining: Joining::All, media_keys: MediaKeys::Passed, ..closed_config() };
+    let (mut rig, relay) = server(config, &format!("<sip:bob@{BOB}>"));
+    let first = first_leg(&mut rig, "alice", "sip:bob@example.com");
+    let route = first.value(HeaderName::Route).replace('>', ";offer=last>");
+    let reaction = rig.send(&first.flow, &second_leg(&first).with("Route", &route));
+    assert_eq!(reaction.responses().next().map(Sent::status), Some(488));
+    assert_eq!((invites(&reaction).len(), relay.count()), (0, 0));
 }
 
 #[test]

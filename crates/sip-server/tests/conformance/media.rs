@@ -3,6 +3,7 @@
 use crate::rig::{ALICE, BOB, Draft, Rig, Sent, closed_config, open_config, tcp, udp};
 use barebell_sip_server::Config;
 use barebell_sip_server::config::{MediaKeys, Relaying};
+use barebell_sip_server::relay::sdp::dtls::{Fingerprint, HashFunction};
 use barebell_sip_server::relay::{Calls, Host, Limits, NoPort, Ports, Relay, Stream};
 use parking_lot::RawMutex;
 use sip::{Duration, HeaderName, Transport};
@@ -16,9 +17,8 @@ const NOW: std::time::Duration = std::time::Duration::ZERO;
 /// The external address of alice behind a NAT.
 pub(crate) const NAT: &str = "198.51.100.200:40123";
 
-/// A host that numbers ports and has none after 20 streams.
-#[derive(Default)]
-struct Numbered(AtomicU16);
+/// A host that numbers ports and has none after 20 streams. It has a certificate for handshakes.
+struct Numbered(AtomicU16, Fingerprint);
 
 struct Pair([u16; 2]);
 
@@ -43,6 +43,10 @@ impl Host<RawMutex> for Numbered {
         (20_000..20_080).contains(&place.port()) && place.ip() == IpAddr::from([203, 0, 113, 1])
     }
 
+    fn fingerprint(&self) -> Option<&Fingerprint> {
+        Some(&self.1)
+    }
+
     fn random(&self, bytes: &mut [u8]) {
         bytes.fill(7);
     }
@@ -50,7 +54,9 @@ impl Host<RawMutex> for Numbered {
 
 /// A server with a relay, and bob registered at `contact` from his address.
 pub(crate) fn server(config: Config, contact: &str) -> (Rig, Arc<dyn Calls>) {
-    let relay = Arc::new(Relay::<RawMutex, _>::new(Numbered::default(), Limits::default()));
+    let fingerprint = Fingerprint { hash: HashFunction::Sha256, bytes: vec![0xfe; 32] };
+    let host = Numbered(AtomicU16::new(0), fingerprint);
+    let relay = Arc::new(Relay::<RawMutex, _>::new(host, Limits::default()));
     let mut rig = Rig::relaying(config, Arc::<Relay<RawMutex, Numbered>>::clone(&relay));
     rig.register("bob", &udp(BOB), contact);
     (rig, relay)
@@ -288,6 +294,38 @@ pub(crate) const CRYPTO: &str =
 
 pub(crate) fn secure(host: &str) -> String {
     sdp(host).replace("RTP/AVP", "RTP/SAVP") + CRYPTO
+}
+
+/// The description of a phone with DTLS-SRTP and without ICE.
+pub(crate) fn with_handshake(host: &str) -> String {
+    let fingerprint = Fingerprint { hash: HashFunction::Sha256, bytes: vec![1; 32] };
+    let handshake = format!("a=fingerprint:{fingerprint}\r\na=setup:actpass\r\n");
+    sdp(host).replace("RTP/AVP", "UDP/TLS/RTP/SAVP") + &handshake
+}
+
+/// Twinkle answers 400 to a profile that it does not know. To another offer that is an error.
+#[test]
+fn a_callee_that_does_not_know_the_profile_of_a_handshake_gets_an_offer_without_it() {
+    let invite = |sent: &&Sent| sent.value(HeaderName::CSeq).ends_with("INVITE");
+    for (text, is_offered_again) in
+        [(with_handshake("198.51.100.10"), true), (sdp("198.51.100.10"), false)]
+    {
+        let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+        let first = rig.send(&udp(ALICE), &offer("198.51.100.10").with_body(&text));
+        let first = first.forwarded().clone();
+        let reaction = rig.receive(&first.flow, &first.answer(400, "bob", ""));
+        let second = reaction.requests().find(invite).cloned();
+        assert_eq!(second.is_some(), is_offered_again, "{text}");
+        let Some(second) = second else {
+            assert_eq!(reaction.responses().next().map(Sent::status), Some(400));
+            continue;
+        };
+        let offered = body(&second);
+        assert!(offered.contains(" RTP/AVP 0\r\n") && !offered.contains("print"), "{offered}");
+        let answered = body(&answer(&mut rig, &second, 200));
+        assert!(answered.contains(" UDP/TLS/RTP/SAVP 0\r\n"), "{answered}");
+        assert_eq!(relay.count(), 1);
+    }
 }
 
 #[test]

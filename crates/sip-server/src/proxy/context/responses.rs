@@ -3,7 +3,7 @@
 use super::super::call_changes;
 use super::super::fork::{Cancel, ELSEWHERE, ForkState, reason_line};
 use super::super::forward::ResponseChanges;
-use super::super::media::{body_of_response, on_answer};
+use super::super::media::{body_of_response, offers_handshake, on_answer};
 use super::super::via_branch::Answer;
 use super::super::way_back::{Passed, ResponseOutcome};
 use super::Context;
@@ -145,7 +145,7 @@ impl Context {
         let was_joined = self.aim(index).is_some_and(|aim| aim.target.detour.is_some());
         let has_failed_over = match status {
             // The callee may accept another session description.
-            415 | 488 | 606 if self.offer_another(index, status, env) => {
+            400 | 415 | 488 | 606 if self.offer_another(index, status, env) => {
                 if let Some(search) = &mut self.search {
                     let distrusts = env.settings.distrusts(&from.there);
                     search.remember(status, answer.message, distrusts);
@@ -197,10 +197,15 @@ impl Context {
     /// Makes another offer to the target of branch `index`, by a call of the B2BUA or in the same
     /// dialog. Returns false if there is none.
     fn offer_another(&mut self, index: u8, status: u16, env: &mut Env<'_>) -> bool {
+        // Some phones answer 400 to a profile that they do not know.
+        let is_of_handshake = self.with_search(|_, _, request| offers_handshake(request));
+        if status == 400 && is_of_handshake != Some(true) {
+            return false;
+        }
         // The phone may refuse the keys of the offer, or an offer without keys.
         self.go_direct(index, env)
             || self.join(index, env)
-            || (status == 488 && self.change_keys(index, env))
+            || (matches!(status, 400 | 488) && self.change_keys(index, env))
     }
 
     /// Forwards a response from `from` upstream, without the header fields that only trusted
