@@ -3,4 +3,5 @@
 mod api;
 mod attacks;
 mod browser;
+mod own;
 mod rig;

@@ -84,6 +84,13 @@ impl Panel {
                 self.ask(request, &client, &Question::RemoveUser(user.to_owned()))?;
                 (said(texts.user_removed, user), "/panel/users".to_owned())
             }
+            ["registrations", "end"] => {
+                let (user, contact) = (form.get("user"), form.some("contact"));
+                let contact = contact.map(str::to_owned);
+                let question = Question::EndRegistration { user: user.to_owned(), contact };
+                self.ask(request, &client, &question)?;
+                (said(texts.registration_ended, user), here())
+            }
             ["calls", "end"] => {
                 let question = Question::EndCall(form.get("id").to_owned());
                 let rows = self.ask(request, &client, &question)?;
@@ -222,7 +229,7 @@ impl Panel {
 }
 
 /// The changes of call services by a form: the removed forwards, then those that are set.
-fn changes(form: &Form) -> Vec<Value> {
+pub(crate) fn changes(form: &Form) -> Vec<Value> {
     let off = FORWARDS.iter().filter(|(name, _)| form.get(name).is_empty());
     let mut changes: Vec<_> = off.map(|(_, kind)| json!({ "off": kind })).collect();
     let mut set = Map::new();

@@ -135,6 +135,15 @@ fn question(request: &Request, rest: &[&str]) -> Result<(Question, Shape), Refus
             let question = Question::Registrations { user, search, after, most: most + 1 };
             (question, Shape::Page(most, registration_key))
         }
+        (Delete, ["registrations", user]) => {
+            let contact = query.some("contact").map(str::to_owned);
+            (Question::EndRegistration { user: (*user).to_owned(), contact }, Shape::List)
+        }
+        (Get, ["refusals"]) => {
+            let target = query.get("target").to_owned();
+            (Question::Refusals { target, most }, Shape::List)
+        }
+        (Get, ["traces", target]) => (Question::Trace((*target).to_owned()), Shape::List),
         (Get, ["calls"]) => (Question::Calls, Shape::List),
         (Delete, ["calls", id]) => (Question::EndCall((*id).to_owned()), Shape::One),
         (Get, ["records"]) => {

@@ -4,7 +4,7 @@ use crate::form::Form;
 use crate::http::{Reply, Request};
 use crate::pages::access::Lists;
 use crate::pages::calls::Wanted;
-use crate::pages::{access, calls, overview, system, trunks, users};
+use crate::pages::{access, calls, overview, system, traces, trunks, users};
 use crate::panel::{Client, Panel, Problem};
 use crate::role::Role;
 use crate::rows;
@@ -81,6 +81,17 @@ impl Panel {
                 let (_, filter) = wanted(form, PART);
                 let rows = self.all_records(request, &client, filter)?;
                 return Ok(Reply::csv("calls.csv", calls::export(&rows)));
+            }
+            ["refusals"] => {
+                let target = form.get("target");
+                let question = Question::Refusals { target: target.to_owned(), most: PAGE };
+                traces::refusals(&view, target, &ask(&question)?)
+            }
+            ["trace"] => {
+                let target = form.get("target");
+                let question = Question::Trace(target.to_owned());
+                let found = form.some("target").map(|_| ask(&question)).transpose()?;
+                traces::trace(&view, target, found.as_deref())
             }
             ["trunks"] => trunks::trunks(&view, &ask(&Question::Trunks)?),
             ["route"] => {
