@@ -2,14 +2,17 @@
 
 use crate::form::{Form, encoded};
 use crate::http::{Reply, Request};
-use crate::pages::calls;
+use crate::pages::frame::{View, page};
+use crate::pages::{calls, users};
 use crate::panel::{Client, Panel, Problem};
 use crate::password;
+use crate::provision::Wish;
 use crate::role::Role;
 use crate::server::Question;
 use crate::sessions::Session;
 use crate::texts::fill;
 use crate::tokens::new_token;
+use maud::html;
 use serde_json::{Map, Value, json};
 
 /// The members of a change of call services that are targets of forwards.
@@ -35,6 +38,9 @@ impl Panel {
             self.note(request, &session.account, "log out", "", None);
             return self.log_out(request, id);
         }
+        if let ["users", user, "phone"] = *rest {
+            return self.link_for(request, session, user, form);
+        }
         let (notice, path) = match self.carry_out(request, id, session, rest, form) {
             Ok((text, path)) => ((false, text), path),
             Err(Problem::NotFound) => return self.failure(404),
@@ -45,6 +51,29 @@ impl Panel {
             session.notice = Some(notice);
         }
         Reply::see(path)
+    }
+
+    /// Makes a link for a phone of `user`, and shows it.
+    fn link_for(&mut self, request: &Request, session: &Session, user: &str, form: &Form) -> Reply {
+        let client = Client { name: session.account.clone(), role: session.role };
+        let wish = Wish {
+            kind: form.get("kind"),
+            transport: form.get("transport"),
+            server: form.get("server"),
+        };
+        let view = self.view(session);
+        match self.link_of(request, &client, user, wish) {
+            Ok((address, made)) => Reply::page(200, users::link(&view, &address, &made)),
+            Err(Problem::NotFound) => self.failure(404),
+            Err(problem) => {
+                let text = match problem {
+                    Problem::Refused(text) => text,
+                    _ => self.texts.not_allowed.to_owned(),
+                };
+                let view = View { notice: Some((true, text)), ..view };
+                Reply::page(422, page(&view, "/panel/users", user, &html! {}))
+            }
+        }
     }
 
     /// Carries out a form. Returns a message, and the path of the page that shows it.

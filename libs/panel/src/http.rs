@@ -137,6 +137,11 @@ impl Reply {
         Self::new(200, "audio/wav", bytes)
     }
 
+    /// A file of settings of a phone.
+    pub(crate) fn settings(kind: &'static str, text: String) -> Self {
+        Self::new(200, kind, text.into_bytes())
+    }
+
     /// Leads the browser to `path` by a GET.
     pub(crate) fn see(path: impl Into<String>) -> Self {
         Self::new(303, "text/plain; charset=utf-8", Vec::new()).with("location", path.into())

@@ -11,15 +11,18 @@ mod audit;
 mod clients;
 mod form;
 mod http;
+mod links;
 mod own;
 mod pages;
 mod panel;
 mod password;
+mod provision;
 mod role;
 mod rows;
 mod server;
 mod sessions;
 mod shows;
+mod templates;
 mod texts;
 mod tokens;
 

@@ -10,6 +10,7 @@ use crate::pages::frame::{View, own_page};
 use crate::pages::{login, own};
 use crate::panel::{Panel, Problem};
 use crate::password;
+use crate::provision::Wish;
 use crate::role::Role;
 use crate::rows;
 use crate::server::{Login, Mark, Question, RecordFilter};
@@ -162,9 +163,11 @@ impl Panel {
                 let of_user = Some(user.clone());
                 let phones =
                     Question::Registrations { user: of_user, search, after: None, most: PAGE };
+                let phones = ask(&phones)?;
                 let data = own::Data {
+                    links: self.link_rows(&user, &phones, request.now)?,
                     user: one(&Question::User(user.clone()))?,
-                    phones: ask(&phones)?,
+                    phones,
                     messages: ask(&Question::Voicemail(user))?,
                     status: one(&Question::Status)?,
                 };
@@ -211,6 +214,9 @@ impl Panel {
             let ended = format!("{}; Max-Age=0", request.set_cookie(USER, ""));
             return Reply::see("/panel/me/login").with("set-cookie", ended);
         }
+        if *rest == ["phone"] {
+            return self.own_link(request, id, session, form);
+        }
         let done = match *rest {
             ["services"] => changes(form)
                 .into_iter()
@@ -239,6 +245,31 @@ impl Panel {
             session.notice = Some(notice);
         }
         Reply::see("/panel/me/")
+    }
+
+    /// Makes a link for a phone of the user.
+    fn own_link(
+        &mut self,
+        request: &Request,
+        id: &str,
+        session: &Session<Mark>,
+        form: &Form,
+    ) -> Reply {
+        let wish = Wish { kind: form.get("kind"), transport: form.get("transport"), server: "" };
+        let user = &session.account;
+        match self.make_link(request, &account(user), user, wish) {
+            Ok(made) => Reply::page(200, own::link(&own_view(self, session), &made)),
+            Err(problem) => {
+                let text = match problem {
+                    Problem::Refused(text) => text,
+                    _ => self.texts.failed.to_owned(),
+                };
+                if let Some(session) = self.users.find(id, request.now, true) {
+                    session.notice = Some((true, text));
+                }
+                Reply::see("/panel/me/")
+            }
+        }
     }
 
     fn change_user_password(

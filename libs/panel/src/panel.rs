@@ -4,6 +4,7 @@ use crate::audit;
 use crate::clients::Clients;
 use crate::form::Form;
 use crate::http::{Method, Reply, Request};
+use crate::links::Links;
 use crate::pages::frame::{View, page};
 use crate::pages::login;
 use crate::password;
@@ -13,7 +14,7 @@ use crate::sessions::{MAX_SESSIONS, MAX_USER_SESSIONS, Session, Sessions};
 use crate::texts::{ENGLISH, Texts};
 use crate::tokens;
 use maud::html;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{PanelAccount, PanelData};
@@ -48,6 +49,8 @@ pub struct Panel {
     pub(crate) users: Sessions<Mark>,
     /// The limits of the logins of users.
     pub(crate) user_clients: Clients,
+    /// The links for phones.
+    pub(crate) links: Links,
     pub(crate) texts: &'static Texts,
     /// The key of the link that makes the first administrator.
     setup_key: Option<String>,
@@ -101,6 +104,7 @@ impl Panel {
             has_users: config.users,
             users: Sessions::new(config.idle, MAX_USER_SESSIONS),
             user_clients: Clients::default(),
+            links: Links::default(),
             texts: &ENGLISH,
             setup_key: None,
         }
@@ -123,7 +127,12 @@ impl Panel {
 
     /// Answers a request.
     pub fn answer(&mut self, request: &Request) -> Reply {
-        let Some(segments) = request.segments() else { return self.failure(400) };
+        let Some(segments) = request.segments() else {
+            return match request.path.starts_with("/api/") {
+                true => Reply::json(400, &json!({ "error": "the path cannot be read" })),
+                false => self.failure(400),
+            };
+        };
         let segments: Vec<_> = segments.iter().map(String::as_str).collect();
         match segments[..] {
             ["" | "panel"] => Reply::see("/panel/"),
@@ -154,6 +163,7 @@ impl Panel {
             return self.failure(403);
         }
         match (rest, is_post) {
+            (["phone", secret, ..], false) => self.fetch(request, secret),
             (["me", own @ ..], _) => self.own_pages(request, own, &form),
             (["login"], false) => Reply::page(200, login::login(self.texts, self.has_users, None)),
             (["login"], true) => self.log_in(request, &form),

@@ -54,7 +54,9 @@ impl Panel {
                 let address = users::address(&row);
                 let (user, search) = (Some(address), String::new());
                 let phones = Question::Registrations { user, search, after: None, most: PAGE };
-                users::one(&view, &row, &ask(&phones)?)
+                let phones = ask(&phones)?;
+                let links = self.link_rows(&users::address(&row), &phones, request.now)?;
+                users::one(&view, &row, &phones, &links)
             }
             ["registrations"] => {
                 let search = form.get("search").to_owned();

@@ -200,6 +200,27 @@ texts! {
     finding: "Finding",
     remedy: "Remedy",
 
+    phone_links: "Links for phones",
+    phone_kind: "Kind of phone",
+    transport: "Transport",
+    phone_host: "Host of the server, if phones reach it by another name",
+    phone_link_about: "The phone fetches its settings by the link, once, and the user gets a new \
+                       password. Other phones of the user are logged out then.",
+    make_phone_link: "Make a link",
+    phone_link_made: "The link for {} holds until {} UTC, for one fetch. It is not shown again.",
+    phone_link_code: "The link as a QR code",
+    no_phone_links: "There is no link.",
+    link_waits: "not fetched yet",
+    link_fetched: "fetched",
+    link_registered: "fetched, registered",
+    link_heard: "fetched, registered, heard both ways",
+    link_replaced: "replaced by a later fetch",
+    bad_phone_kind: "There is no such kind of phone.",
+    bad_transport: "The server does not listen for that transport.",
+    bad_phone_values: "The names of the user, the domain and the server may have letters, digits, \
+                       dots, hyphens, underscores and + only in files for phones.",
+    back: "Back",
+
     own_page: "Own phone",
     own_calls: "Own calls",
     own_phones: "Registered phones",

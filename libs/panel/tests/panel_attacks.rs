@@ -1,6 +1,7 @@
 //! Attacks on the panel: none of them changes or shows anything.
 
 mod own_page;
+mod phones;
 mod rig;
 
 use panel::{Method, Question, Role};

@@ -7,6 +7,7 @@ pub(crate) mod login;
 pub(crate) mod overview;
 pub(crate) mod own;
 pub(crate) mod parts;
+pub(crate) mod phones;
 pub(crate) mod system;
 pub(crate) mod traces;
 pub(crate) mod trunks;

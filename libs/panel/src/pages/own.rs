@@ -3,8 +3,10 @@
 use super::calls::{clock, end, party, seconds};
 use super::frame::{View, own_page};
 use super::parts::{button, cell, facts, field, form, live, pager, table, tag};
+use super::phones::{link_form, link_table, new_link};
 use super::users::service_fields;
 use crate::form::query;
+use crate::provision::Made;
 use crate::rows::{duration, number, text, time};
 use crate::texts::fill;
 use maud::{Markup, html};
@@ -17,6 +19,8 @@ pub(crate) struct Data {
     pub(crate) phones: Vec<Value>,
     pub(crate) messages: Vec<Value>,
     pub(crate) status: Value,
+    /// The links for phones.
+    pub(crate) links: Vec<Value>,
 }
 
 /// The first page of a user.
@@ -47,6 +51,8 @@ pub(crate) fn own(view: &View<'_>, data: &Data) -> String {
         }
         section {
             h2 { (texts.phone_settings) }
+            (live("links", &link_table(view, &data.links)))
+            (link_form(view, "/panel/me/phone", false))
             (facts(&[
                 (texts.phone_user, name.to_owned()),
                 (texts.phone_domain, domain.to_owned()),
@@ -55,6 +61,11 @@ pub(crate) fn own(view: &View<'_>, data: &Data) -> String {
         }
     };
     own_page(view, "/panel/me/", view.account, &body)
+}
+
+/// The page of a new link for a phone.
+pub(crate) fn link(view: &View<'_>, link: &Made) -> String {
+    own_page(view, "", view.account, &new_link(view, link, "/panel/me/"))
 }
 
 fn messages(view: &View<'_>, messages: &[Value]) -> Markup {

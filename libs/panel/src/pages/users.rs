@@ -2,7 +2,9 @@
 
 use super::frame::{View, page};
 use super::parts::{cell, field, form, live, pager, search, table};
+use super::phones::{link_form, link_table, new_link};
 use crate::form::{encoded, query};
+use crate::provision::Made;
 use crate::role::Role;
 use crate::rows::{duration, number, text};
 use crate::texts::fill;
@@ -102,8 +104,14 @@ pub(super) fn service_fields(view: &View<'_>, services: &Value) -> Markup {
     }
 }
 
+/// The page of a new link for a phone of the user `address`.
+pub(crate) fn link(view: &View<'_>, address: &str, made: &Made) -> String {
+    let body = new_link(view, made, &path(address));
+    page(view, "/panel/users", address, &body)
+}
+
 /// The page of one user.
-pub(crate) fn one(view: &View<'_>, user: &Value, phones: &[Value]) -> String {
+pub(crate) fn one(view: &View<'_>, user: &Value, phones: &[Value], links: &[Value]) -> String {
     let (texts, address) = (view.texts, address(user));
     let services = &user["services"];
     let changes = service_fields(view, services);
@@ -124,6 +132,11 @@ pub(crate) fn one(view: &View<'_>, user: &Value, phones: &[Value]) -> String {
             section {
                 h2 { (texts.forwards) }
                 (form(view, &format!("{}/services", path(&address)), None, &changes))
+            }
+            section {
+                h2 { (texts.phone_links) }
+                (live("links", &link_table(view, links)))
+                (link_form(view, &format!("{}/phone", path(&address)), true))
             }
             section {
                 h2 { (texts.change_password) }
