@@ -6,7 +6,7 @@ use peers::server::DOMAIN;
 use serde_json::{Value, json};
 
 /// Fails if `value` does not have the form `schema` of the document.
-fn check(document: &Value, schema: &Value, value: &Value, place: &str) {
+pub(crate) fn check(document: &Value, schema: &Value, value: &Value, place: &str) {
     if let Some(name) = schema["$ref"].as_str() {
         let found = document.pointer(name.strip_prefix('#').expect("a reference in the document"));
         return check(document, found.unwrap_or_else(|| panic!("{name}")), value, place);
@@ -93,7 +93,40 @@ fn answers_have_the_documented_form() {
         ),
         ("delete", "/users/{user}", "/users/dave".to_owned(), Value::Null, 200),
         ("delete", "/users/{user}", "/users/dave".to_owned(), Value::Null, 422),
+        (
+            "post",
+            "/users/{user}/phone-links",
+            "/users/alice/phone-links".to_owned(),
+            json!({ "kind": "snom", "transport": "tcp" }),
+            200,
+        ),
+        (
+            "post",
+            "/users/{user}/phone-links",
+            "/users/alice/phone-links".to_owned(),
+            json!({ "kind": "fax" }),
+            422,
+        ),
+        (
+            "get",
+            "/users/{user}/phone-links",
+            "/users/alice/phone-links".to_owned(),
+            Value::Null,
+            200,
+        ),
         ("get", "/registrations", "/registrations?limit=1".to_owned(), Value::Null, 200),
+        (
+            "delete",
+            "/registrations/{user}",
+            "/registrations/bob?contact=sip:x@192.0.2.1".to_owned(),
+            Value::Null,
+            422,
+        ),
+        ("delete", "/registrations/{user}", "/registrations/bob".to_owned(), Value::Null, 200),
+        ("delete", "/registrations/{user}", "/registrations/bob".to_owned(), Value::Null, 422),
+        ("get", "/refusals", "/refusals?limit=5".to_owned(), Value::Null, 200),
+        ("get", "/refusals", "/refusals?target=alice".to_owned(), Value::Null, 200),
+        ("get", "/traces/{target}", "/traces/alice".to_owned(), Value::Null, 200),
         ("get", "/calls", "/calls".to_owned(), Value::Null, 200),
         ("delete", "/calls/{id}", format!("/calls/{call}"), Value::Null, 200),
         ("get", "/records", "/records?limit=5&since=0&failed=false".to_owned(), Value::Null, 200),

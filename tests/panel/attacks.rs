@@ -149,3 +149,32 @@ fn header_fields_of_callers_are_text_in_pages() {
     assert!(csv.field("content-disposition").starts_with("attachment"), "{csv:?}");
     assert_eq!(csv.body.lines().count(), 2, "{csv:?}");
 }
+
+#[test]
+fn an_operator_ends_a_registration_and_sees_why_a_call_failed() {
+    let rig = Rig::new("");
+    let session = rig.set_up();
+    let mut alice = rig.exchange.agent("alice");
+    let bob = rig.exchange.agent("bob");
+    let contact = rig.exchange.server.wait_for_registrations("bob", 1)[0].contact.clone();
+    let form = format!("user=bob@{DOMAIN}&contact={contact}");
+    rig.post_form("/panel/registrations/end", &session, &form);
+    let page = rig.get("/panel/registrations", &session).body;
+    assert!(page.contains(&format!("The registration of bob@{DOMAIN} was ended")), "{page}");
+    let _ = rig.exchange.server.wait_for_registrations("bob", 0);
+    let mut dialog = alice.dialog(&format!("sip:bob@{DOMAIN}"));
+    alice.ask(&mut dialog, "INVITE", "", test_support::agent::SESSION);
+    let _ = alice.response("INVITE", 480);
+    let page = rig.get("/panel/refusals?target=alice", &session).body;
+    assert!(page.contains("480") && page.contains("no registered phone"), "{page}");
+    let page = rig.get("/panel/refusals?target=carol", &session).body;
+    assert!(page.contains("No refused request fits"), "{page}");
+    let page = rig.get("/panel/trace?target=alice", &session).body;
+    assert!(page.contains("480") && page.contains("INVITE"), "{page}");
+    for digest in page.split("response=&quot;").skip(1) {
+        assert!(digest.starts_with("xxxxxxxx"), "a digest is shown: {page}");
+    }
+    let page = rig.get("/panel/access", &session).body;
+    assert!(page.contains("end registration"), "{page}");
+    drop(bob);
+}

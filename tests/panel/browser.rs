@@ -13,12 +13,14 @@ use std::process::Command;
 const SHOWN: &str = "document.body.innerText";
 
 /// The pages of the menu.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 12] = [
     "",
     "users",
     "registrations",
     "calls",
     "records",
+    "refusals",
+    "trace?target=alice",
     "trunks",
     "route?number=112",
     "bans",

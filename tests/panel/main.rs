@@ -3,4 +3,7 @@
 mod api;
 mod attacks;
 mod browser;
+mod openapi;
+mod own;
+mod phones;
 mod rig;

@@ -112,8 +112,13 @@ impl Rig {
     }
 
     pub(crate) fn csrf(&self, cookie: &str) -> String {
+        self.csrf_of("/panel/calls", cookie)
+    }
+
+    /// The value in the forms of the page at `path`.
+    pub(crate) fn csrf_of(&self, path: &str, cookie: &str) -> String {
         let fields = format!("Cookie: {cookie}\r\nX-Poll: 1\r\n");
-        let page = self.request("GET", "/panel/calls", &fields, "").body;
+        let page = self.request("GET", path, &fields, "").body;
         let rest = page.split_once("name=\"csrf\" value=\"").expect("a page of a session").1;
         rest.split('"').next().expect("a text has a first part").to_owned()
     }

@@ -11,6 +11,7 @@ use crate::output::{Out, note, printable};
 use crate::screens::aligned;
 use crate::trace::{FoundRow, Mark, Target, Traced, Traffic, ladder, pcapng};
 use serde::Serialize;
+use serde_json::Value;
 use sip::{HeaderName, Message};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
@@ -34,6 +35,17 @@ struct Line {
     message: String,
     /// The number of further bytes that were not kept.
     missing: usize,
+}
+
+/// A call with its messages in JSON.
+#[derive(Serialize)]
+struct CallTrace {
+    /// The time of the first message.
+    begun: String,
+    /// The Call-IDs of the legs.
+    call_ids: Vec<String>,
+    ladder: String,
+    messages: Vec<Line>,
 }
 
 /// Shows messages of the last minutes, marks calls, shows a traced one, lists them, or ends all
@@ -119,25 +131,27 @@ fn show(messages: &[Traffic], flags: &TraceFlags, out: &mut Out) -> Result<(), F
     if !flags.json {
         return ladders(messages, out);
     }
-    messages.iter().try_for_each(|message| {
-        let [local, remote] = [message.local, message.remote].map(|end| end.to_string());
-        let (from, to) = if message.is_sent { (local, remote) } else { (remote, local) };
-        out.json(&Line {
-            time: time(message.at),
-            transport: message.transport.clone(),
-            from,
-            to,
-            worker: message.worker,
-            call: message.call + 1,
-            leg: message.leg + 1,
-            message: String::from_utf8_lossy(&message.bytes).into_owned(),
-            missing: message.missing,
-        })
-    })
+    messages.iter().try_for_each(|message| out.json(&line(message)))
 }
 
-/// Shows a ladder of each call, in the order of their first messages.
-fn ladders(messages: &[Traffic], out: &mut Out) -> Result<(), Failure> {
+fn line(message: &Traffic) -> Line {
+    let [local, remote] = [message.local, message.remote].map(|end| end.to_string());
+    let (from, to) = if message.is_sent { (local, remote) } else { (remote, local) };
+    Line {
+        time: time(message.at),
+        transport: message.transport.clone(),
+        from,
+        to,
+        worker: message.worker,
+        call: message.call + 1,
+        leg: message.leg + 1,
+        message: String::from_utf8_lossy(&message.bytes).into_owned(),
+        missing: message.missing,
+    }
+}
+
+/// The messages of each call, in the order of their first messages.
+fn by_call(messages: &[Traffic]) -> Vec<Vec<Traffic>> {
     let mut calls: Vec<Vec<Traffic>> = Vec::new();
     let mut places = HashMap::new();
     for message in messages {
@@ -147,7 +161,26 @@ fn ladders(messages: &[Traffic], out: &mut Out) -> Result<(), Failure> {
             None => calls.push(vec![message.clone()]),
         }
     }
-    for (number, call) in calls.iter().enumerate() {
+    calls
+}
+
+/// The calls of `messages` in JSON, each with its ladder.
+pub(crate) fn calls(messages: &[Traffic]) -> Vec<Value> {
+    let row = |call: &Vec<Traffic>| CallTrace {
+        begun: time(call.first().map_or(0, |message| message.at)),
+        call_ids: call_ids(call),
+        ladder: ladder::ladder(call),
+        messages: call.iter().map(line).collect(),
+    };
+    by_call(messages)
+        .iter()
+        .map(|call| serde_json::to_value(row(call)).unwrap_or_default())
+        .collect()
+}
+
+/// Shows a ladder of each call.
+fn ladders(messages: &[Traffic], out: &mut Out) -> Result<(), Failure> {
+    for (number, call) in by_call(messages).iter().enumerate() {
         if number > 0 {
             out.text("\n")?;
         }
@@ -157,8 +190,8 @@ fn ladders(messages: &[Traffic], out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The time of the first message of a call, and the Call-IDs of its legs.
-fn heading(call: &[Traffic]) -> String {
+/// The Call-IDs of the legs of a call.
+fn call_ids(call: &[Traffic]) -> Vec<String> {
     let mut legs: BTreeMap<usize, String> = BTreeMap::new();
     for message in call {
         let parsed = Message::parse(&message.bytes).ok();
@@ -167,8 +200,13 @@ fn heading(call: &[Traffic]) -> String {
             legs.entry(message.leg).or_insert_with(|| printable(&String::from_utf8_lossy(id)));
         }
     }
+    legs.into_values().collect()
+}
+
+/// The time of the first message of a call, and the Call-IDs of its legs.
+fn heading(call: &[Traffic]) -> String {
     let begun = call.first().map_or(0, |message| message.at);
-    let ids = legs.into_values().collect::<Vec<_>>().join(", ");
+    let ids = call_ids(call).join(", ");
     format!("{} {}", time(begun), if ids.is_empty() { "no SIP message" } else { &ids })
 }
 

@@ -2,14 +2,17 @@
 
 use crate::form::{Form, encoded};
 use crate::http::{Reply, Request};
-use crate::pages::calls;
+use crate::pages::frame::{View, page};
+use crate::pages::{calls, users};
 use crate::panel::{Client, Panel, Problem};
 use crate::password;
+use crate::provision::Wish;
 use crate::role::Role;
 use crate::server::Question;
 use crate::sessions::Session;
 use crate::texts::fill;
 use crate::tokens::new_token;
+use maud::html;
 use serde_json::{Map, Value, json};
 
 /// The members of a change of call services that are targets of forwards.
@@ -35,6 +38,9 @@ impl Panel {
             self.note(request, &session.account, "log out", "", None);
             return self.log_out(request, id);
         }
+        if let ["users", user, "phone"] = *rest {
+            return self.link_for(request, session, user, form);
+        }
         let (notice, path) = match self.carry_out(request, id, session, rest, form) {
             Ok((text, path)) => ((false, text), path),
             Err(Problem::NotFound) => return self.failure(404),
@@ -45,6 +51,29 @@ impl Panel {
             session.notice = Some(notice);
         }
         Reply::see(path)
+    }
+
+    /// Makes a link for a phone of `user`, and shows it.
+    fn link_for(&mut self, request: &Request, session: &Session, user: &str, form: &Form) -> Reply {
+        let client = Client { name: session.account.clone(), role: session.role };
+        let wish = Wish {
+            kind: form.get("kind"),
+            transport: form.get("transport"),
+            server: form.get("server"),
+        };
+        let view = self.view(session);
+        match self.link_of(request, &client, user, wish) {
+            Ok((address, made)) => Reply::page(200, users::link(&view, &address, &made)),
+            Err(Problem::NotFound) => self.failure(404),
+            Err(problem) => {
+                let text = match problem {
+                    Problem::Refused(text) => text,
+                    _ => self.texts.not_allowed.to_owned(),
+                };
+                let view = View { notice: Some((true, text)), ..view };
+                Reply::page(422, page(&view, "/panel/users", user, &html! {}))
+            }
+        }
     }
 
     /// Carries out a form. Returns a message, and the path of the page that shows it.
@@ -83,6 +112,13 @@ impl Panel {
             ["users", user, "remove"] => {
                 self.ask(request, &client, &Question::RemoveUser(user.to_owned()))?;
                 (said(texts.user_removed, user), "/panel/users".to_owned())
+            }
+            ["registrations", "end"] => {
+                let (user, contact) = (form.get("user"), form.some("contact"));
+                let contact = contact.map(str::to_owned);
+                let question = Question::EndRegistration { user: user.to_owned(), contact };
+                self.ask(request, &client, &question)?;
+                (said(texts.registration_ended, user), here())
             }
             ["calls", "end"] => {
                 let question = Question::EndCall(form.get("id").to_owned());
@@ -222,7 +258,7 @@ impl Panel {
 }
 
 /// The changes of call services by a form: the removed forwards, then those that are set.
-fn changes(form: &Form) -> Vec<Value> {
+pub(crate) fn changes(form: &Form) -> Vec<Value> {
     let off = FORWARDS.iter().filter(|(name, _)| form.get(name).is_empty());
     let mut changes: Vec<_> = off.map(|(_, kind)| json!({ "off": kind })).collect();
     let mut set = Map::new();

@@ -4,6 +4,7 @@
 use crate::form::Form;
 use crate::http::{Method, Reply, Request};
 use crate::panel::{Client, Panel, Problem};
+use crate::provision::Wish;
 use crate::role::Role;
 use crate::rows;
 use crate::server::{Question, RecordFilter};
@@ -50,14 +51,13 @@ impl Panel {
 
     fn api_answer(&mut self, request: &Request, rest: &[&str]) -> Result<Value, Refusal> {
         let client = self.api_client(request)?;
+        if let ["users", user, "phone-links"] = *rest {
+            return self.api_links(request, &client, user);
+        }
         let (question, kind) = question(request, rest)?;
-        let mut rows = self.ask(request, &client, &question).map_err(|problem| match problem {
-            Problem::NotFound => Refusal(404, "there is no such object".to_owned()),
-            Problem::NotAllowed => {
-                Refusal(403, format!("this needs a token with the role {}", question.role()))
-            }
-            Problem::Refused(text) => Refusal(422, text),
-        })?;
+        let mut rows = self
+            .ask(request, &client, &question)
+            .map_err(|problem| refusal(problem, question.role()))?;
         match kind {
             Shape::One => match rows.into_iter().next() {
                 Some(row) => Ok(row),
@@ -70,6 +70,51 @@ impl Panel {
                 let next = rows.last().filter(|_| has_more).map(key);
                 Ok(json!({ "items": rows, "next": next }))
             }
+        }
+    }
+
+    /// The links for phones of `user`, or a new one.
+    fn api_links(
+        &mut self,
+        request: &Request,
+        client: &Client,
+        user: &str,
+    ) -> Result<Value, Refusal> {
+        let problem = |problem| refusal(problem, Role::Operator);
+        match request.method {
+            Method::Get => {
+                let question = Question::User(user.to_owned());
+                let rows = self.ask(request, client, &question).map_err(problem)?;
+                let Some(row) = rows.first() else {
+                    return refused(404, "there is no such object");
+                };
+                let user = user_key(row);
+                let phones = Question::Registrations {
+                    user: Some(user.clone()),
+                    search: String::new(),
+                    after: None,
+                    most: 1,
+                };
+                let phones = self.ask(request, client, &phones).map_err(problem)?;
+                let rows = self.link_rows(&user, &phones, request.now).map_err(problem)?;
+                Ok(json!({ "items": rows }))
+            }
+            Method::Post => {
+                let body = body(request)?;
+                let text = |name: &str| match &body[name] {
+                    Value::Null => Ok(""),
+                    Value::String(text) => Ok(&**text),
+                    _ => refused(422, &format!("the member `{name}` is no text")),
+                };
+                let wish = Wish {
+                    kind: text("kind")?,
+                    transport: text("transport")?,
+                    server: text("server")?,
+                };
+                let (_, made) = self.link_of(request, client, user, wish).map_err(problem)?;
+                Ok(json!({ "kind": made.template.name, "url": made.url, "until": made.until }))
+            }
+            _ => refused(404, "there is no such resource, or not with this method"),
         }
     }
 
@@ -97,6 +142,15 @@ impl Panel {
                 refused(401, "the token is wrong, or was removed")
             }
         }
+    }
+}
+
+/// The answer to a request whose role may have to be `role`.
+fn refusal(problem: Problem, role: Role) -> Refusal {
+    match problem {
+        Problem::NotFound => Refusal(404, "there is no such object".to_owned()),
+        Problem::NotAllowed => Refusal(403, format!("this needs a token with the role {role}")),
+        Problem::Refused(text) => Refusal(422, text),
     }
 }
 
@@ -135,6 +189,15 @@ fn question(request: &Request, rest: &[&str]) -> Result<(Question, Shape), Refus
             let question = Question::Registrations { user, search, after, most: most + 1 };
             (question, Shape::Page(most, registration_key))
         }
+        (Delete, ["registrations", user]) => {
+            let contact = query.some("contact").map(str::to_owned);
+            (Question::EndRegistration { user: (*user).to_owned(), contact }, Shape::List)
+        }
+        (Get, ["refusals"]) => {
+            let target = query.get("target").to_owned();
+            (Question::Refusals { target, most }, Shape::List)
+        }
+        (Get, ["traces", target]) => (Question::Trace((*target).to_owned()), Shape::List),
         (Get, ["calls"]) => (Question::Calls, Shape::List),
         (Delete, ["calls", id]) => (Question::EndCall((*id).to_owned()), Shape::One),
         (Get, ["records"]) => {

@@ -68,6 +68,19 @@ impl Request {
         })
     }
 
+    /// The name of the cookie `name`. Browsers take one that begins with `__Host-` from this host
+    /// only, over TLS.
+    pub(crate) fn cookie_name(&self, name: &str) -> String {
+        if self.is_secure { format!("__Host-{name}") } else { name.to_owned() }
+    }
+
+    /// The value of Set-Cookie that gives the cookie `name` the value `id`.
+    pub(crate) fn set_cookie(&self, name: &str, id: &str) -> String {
+        let secure = if self.is_secure { "; Secure" } else { "" };
+        let name = self.cookie_name(name);
+        format!("{name}={id}; Path=/; HttpOnly; SameSite=Strict{secure}")
+    }
+
     /// True if a page of another origin may have caused the request. Browsers name the origin of
     /// each POST.
     pub(crate) fn is_foreign(&self) -> bool {
@@ -93,7 +106,7 @@ pub struct Reply {
 
 /// The rules for the content of a page: files of this server only, no script in the page, no frame.
 const CONTENT_RULES: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
-                             connect-src 'self'; img-src 'self'; form-action 'self'; \
+                             connect-src 'self'; img-src 'self'; media-src 'self'; form-action 'self'; \
                              base-uri 'none'; frame-ancestors 'none'";
 
 impl Reply {
@@ -117,6 +130,16 @@ impl Reply {
     pub(crate) fn csv(name: &str, text: String) -> Self {
         Self::new(200, "text/csv; charset=utf-8", text.into_bytes())
             .with("content-disposition", format!("attachment; filename=\"{name}\""))
+    }
+
+    /// A sound file (WAV).
+    pub(crate) fn sound(bytes: Vec<u8>) -> Self {
+        Self::new(200, "audio/wav", bytes)
+    }
+
+    /// A file of settings of a phone.
+    pub(crate) fn settings(kind: &'static str, text: String) -> Self {
+        Self::new(200, kind, text.into_bytes())
     }
 
     /// Leads the browser to `path` by a GET.

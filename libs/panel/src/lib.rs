@@ -1,4 +1,5 @@
-//! The panel of a server: web pages for its administrators, and the same by an HTTP API.
+//! The panel of a server: web pages for its administrators, the same by an HTTP API, and a page for
+//! each user.
 //!
 //! A [`Panel`] answers one [`Request`] at a time. It has neither sockets nor a clock: the owner
 //! passes parsed requests with the time of day, and a source of random bytes. The state of the
@@ -10,19 +11,23 @@ mod audit;
 mod clients;
 mod form;
 mod http;
+mod links;
+mod own;
 mod pages;
 mod panel;
 mod password;
+mod provision;
 mod role;
 mod rows;
 mod server;
 mod sessions;
 mod shows;
+mod templates;
 mod texts;
 mod tokens;
 
 pub use http::{Method, Reply, Request};
 pub use panel::{Config, Panel, Random};
 pub use role::Role;
-pub use server::{Question, RecordFilter, Server};
+pub use server::{Login, Mark, Question, RecordFilter, Server};
 pub use tokens::{NewToken, new_token};

@@ -4,16 +4,17 @@ use crate::audit;
 use crate::clients::Clients;
 use crate::form::Form;
 use crate::http::{Method, Reply, Request};
+use crate::links::Links;
 use crate::pages::frame::{View, page};
 use crate::pages::login;
 use crate::password;
 use crate::role::Role;
-use crate::server::{Question, Server};
-use crate::sessions::{Session, Sessions};
+use crate::server::{Mark, Question, Server};
+use crate::sessions::{MAX_SESSIONS, MAX_USER_SESSIONS, Session, Sessions};
 use crate::texts::{ENGLISH, Texts};
 use crate::tokens;
 use maud::html;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{PanelAccount, PanelData};
@@ -23,11 +24,15 @@ use store::{PanelAccount, PanelData};
 pub struct Config {
     /// The time without use after which a session ends.
     pub idle: Duration,
+    /// True if users have a page of their own.
+    pub users: bool,
 }
 
 /// A source of random bytes that cannot be predicted.
 pub type Random = Box<dyn FnMut() -> [u8; 32] + Send>;
 
+/// The cookie of sessions of accounts.
+const ACCOUNT: &str = "barebell";
 /// The maximum length of an account name in bytes.
 const MAX_NAME: usize = 64;
 
@@ -38,6 +43,14 @@ pub struct Panel {
     pub(crate) random: Random,
     pub(crate) sessions: Sessions,
     pub(crate) clients: Clients,
+    /// True if users have a page of their own.
+    pub(crate) has_users: bool,
+    /// The sessions of users.
+    pub(crate) users: Sessions<Mark>,
+    /// The limits of the logins of users.
+    pub(crate) user_clients: Clients,
+    /// The links for phones.
+    pub(crate) links: Links,
     pub(crate) texts: &'static Texts,
     /// The key of the link that makes the first administrator.
     setup_key: Option<String>,
@@ -82,8 +95,19 @@ impl Panel {
         data: Arc<dyn PanelData>,
         random: Random,
     ) -> Self {
-        let (sessions, clients) = (Sessions::new(config.idle), Clients::default());
-        Self { server, data, random, sessions, clients, texts: &ENGLISH, setup_key: None }
+        Self {
+            server,
+            data,
+            random,
+            sessions: Sessions::new(config.idle, MAX_SESSIONS),
+            clients: Clients::default(),
+            has_users: config.users,
+            users: Sessions::new(config.idle, MAX_USER_SESSIONS),
+            user_clients: Clients::default(),
+            links: Links::default(),
+            texts: &ENGLISH,
+            setup_key: None,
+        }
     }
 
     /// The path of the page that makes the first administrator, with a new key. `None` if there is
@@ -103,7 +127,12 @@ impl Panel {
 
     /// Answers a request.
     pub fn answer(&mut self, request: &Request) -> Reply {
-        let Some(segments) = request.segments() else { return self.failure(400) };
+        let Some(segments) = request.segments() else {
+            return match request.path.starts_with("/api/") {
+                true => Reply::json(400, &json!({ "error": "the path cannot be read" })),
+                false => self.failure(400),
+            };
+        };
         let segments: Vec<_> = segments.iter().map(String::as_str).collect();
         match segments[..] {
             ["" | "panel"] => Reply::see("/panel/"),
@@ -134,7 +163,9 @@ impl Panel {
             return self.failure(403);
         }
         match (rest, is_post) {
-            (["login"], false) => Reply::page(200, login::login(self.texts, None)),
+            (["phone", secret, ..], false) => self.fetch(request, secret),
+            (["me", own @ ..], _) => self.own_pages(request, own, &form),
+            (["login"], false) => Reply::page(200, login::login(self.texts, self.has_users, None)),
             (["login"], true) => self.log_in(request, &form),
             (["setup"], false) => self.setup_page(&form),
             (["setup"], true) => self.set_up(request, &form),
@@ -144,7 +175,7 @@ impl Panel {
 
     fn with_session(&mut self, request: &Request, rest: &[&str], form: &Form) -> Reply {
         let is_use = !request.is_poll;
-        let id = request.cookie(cookie_name(request)).unwrap_or_default().to_owned();
+        let id = request.cookie(&request.cookie_name(ACCOUNT)).unwrap_or_default().to_owned();
         let Some(session) = self.sessions.find(&id, request.now, is_use) else {
             return Reply::see("/panel/login");
         };
@@ -216,9 +247,10 @@ impl Panel {
 
     fn log_in(&mut self, request: &Request, form: &Form) -> Reply {
         let (name, given) = (form.get("name"), form.raw("password"));
-        let texts = self.texts;
-        let refuse =
-            |text: &str| Reply::page(422, login::login(texts, Some(&(true, text.to_owned()))));
+        let (texts, has_users) = (self.texts, self.has_users);
+        let refuse = |text: &str| {
+            Reply::page(422, login::login(texts, has_users, Some(&(true, text.to_owned()))))
+        };
         let is_plausible = name.len() <= MAX_NAME && given.len() <= password::MAX_LENGTH;
         if !is_plausible {
             return refuse(texts.log_in_failed);
@@ -247,12 +279,12 @@ impl Panel {
 
     /// Opens a session with a new identifier, and ends the one of the request.
     fn open_session(&mut self, request: &Request, account: &str, role: Role) -> Reply {
-        let cookie = cookie_name(request);
-        if let Some(id) = request.cookie(cookie) {
+        let cookie = request.cookie_name(ACCOUNT);
+        if let Some(id) = request.cookie(&cookie) {
             self.sessions.end(id);
         }
         let [id, csrf] = [(), ()].map(|()| tokens::text((self.random)()));
-        let set = set_cookie(request, &id);
+        let set = request.set_cookie(ACCOUNT, &id);
         self.sessions.open(id, csrf, account, role, request.now);
         Reply::see("/panel/").with("set-cookie", set)
     }
@@ -260,7 +292,7 @@ impl Panel {
     /// Ends the session `id`.
     pub(crate) fn log_out(&mut self, request: &Request, id: &str) -> Reply {
         self.sessions.end(id);
-        let ended = format!("{}; Max-Age=0", set_cookie(request, ""));
+        let ended = format!("{}; Max-Age=0", request.set_cookie(ACCOUNT, ""));
         Reply::see("/panel/login").with("set-cookie", ended)
     }
 
@@ -344,15 +376,4 @@ fn posted(request: &Request) -> Option<Form> {
     let kind = request.content_type.split(';').next().unwrap_or_default().trim();
     let is_form = kind.eq_ignore_ascii_case("application/x-www-form-urlencoded");
     Form::parse(std::str::from_utf8(&request.body).ok().filter(|_| is_form)?)
-}
-
-/// The name of the cookie. Browsers take one that begins with `__Host-` from this host only, over
-/// TLS.
-fn cookie_name(request: &Request) -> &'static str {
-    if request.is_secure { "__Host-barebell" } else { "barebell" }
-}
-
-fn set_cookie(request: &Request, id: &str) -> String {
-    let secure = if request.is_secure { "; Secure" } else { "" };
-    format!("{}={id}; Path=/; HttpOnly; SameSite=Strict{secure}", cookie_name(request))
 }

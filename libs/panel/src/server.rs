@@ -47,6 +47,23 @@ pub enum Question {
         /// The maximum number of rows.
         most: usize,
     },
+    /// Ends registrations, until the phone registers again. The rows are the ended ones.
+    EndRegistration {
+        /// The user.
+        user: String,
+        /// The contact of the only registration to end.
+        contact: Option<String>,
+    },
+    /// The last refused requests, the latest first.
+    Refusals {
+        /// A user, a Call-ID, or an address with or without a port; empty for all.
+        target: String,
+        /// The maximum number of rows.
+        most: usize,
+    },
+    /// The messages of the last minutes, a row for each call: `begun`, `call_ids`, `ladder`, and
+    /// the `messages`.
+    Trace(String),
     /// Calls that stand, the oldest first.
     Calls,
     /// Ends a call.
@@ -63,6 +80,15 @@ pub enum Question {
         from: Option<String>,
         /// The trunk of an incoming call.
         trunk: Option<String>,
+    },
+    /// The messages in the mailbox of a user, the latest first.
+    Voicemail(String),
+    /// Deletes a message of a mailbox.
+    DeleteMessage {
+        /// The user.
+        user: String,
+        /// The number of the message.
+        id: u64,
     },
     /// The banned sources.
     Bans,
@@ -103,10 +129,30 @@ impl Question {
             Self::PutUser { .. }
             | Self::RemoveUser(_)
             | Self::ChangeServices { .. }
+            | Self::EndRegistration { .. }
             | Self::EndCall(_)
+            | Self::DeleteMessage { .. }
+            | Self::Trace(_)
             | Self::Unban(_) => Role::Operator,
-            Self::Reload => Role::Administrator,
+            // Mailboxes are for their users only: no page for accounts and no request of the API
+            // asks for one.
+            Self::Voicemail(_) | Self::Reload => Role::Administrator,
             _ => Role::Reader,
+        }
+    }
+
+    /// True if the answer is about the user `own` only, or the same for all users.
+    pub(crate) fn is_of(&self, own: &str) -> bool {
+        match self {
+            Self::User(user)
+            | Self::PutUser { user, .. }
+            | Self::ChangeServices { user, .. }
+            | Self::Registrations { user: Some(user), .. }
+            | Self::Records(RecordFilter { user: Some(user), .. })
+            | Self::Voicemail(user)
+            | Self::DeleteMessage { user, .. } => user == own,
+            Self::Status => true,
+            _ => false,
         }
     }
 
@@ -116,12 +162,26 @@ impl Question {
             Self::PutUser { user, .. } => ("put user", user),
             Self::RemoveUser(user) => ("remove user", user),
             Self::ChangeServices { user, .. } => ("change services", user),
+            Self::EndRegistration { user, .. } => ("end registration", user),
             Self::EndCall(id) => ("end call", id),
+            Self::DeleteMessage { user, .. } => ("delete message", user),
             Self::Unban(source) => ("lift ban", source),
             Self::Reload => ("reload", ""),
             _ => return None,
         })
     }
+}
+
+/// A value that changes with the password of a user.
+pub type Mark = [u8; 32];
+
+/// A user that has proved the password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// The user, `name@domain`.
+    pub user: String,
+    /// The mark of the password.
+    pub mark: Mark,
 }
 
 /// The server.
@@ -131,4 +191,22 @@ pub trait Server: Send + Sync {
     /// # Errors
     /// A message for a person.
     fn ask(&self, question: &Question) -> Result<Vec<Value>, String>;
+
+    /// The user with this name, with or without the domain, and this SIP password.
+    ///
+    /// # Errors
+    /// A message for a person, if the users cannot be read.
+    fn log_in(&self, user: &str, password: &str) -> Result<Option<Login>, String>;
+
+    /// The mark of the present password of the user `name@domain`, if there is such a user.
+    ///
+    /// # Errors
+    /// A message for a person, if the users cannot be read.
+    fn mark(&self, user: &str) -> Result<Option<Mark>, String>;
+
+    /// The WAV file of a message in the mailbox of the user `name@domain`, which is heard then.
+    ///
+    /// # Errors
+    /// A message for a person, if there is no such message, or it cannot be read.
+    fn sound(&self, user: &str, id: u64) -> Result<Vec<u8>, String>;
 }

@@ -6,16 +6,19 @@ use std::time::Duration;
 
 /// The time after which a session ends, however it is used.
 const LIFE: Duration = Duration::from_secs(12 * 3600);
-/// The maximum number of sessions. Beyond it, the one that was used least recently ends.
-const MAX_SESSIONS: usize = 256;
+/// The maximum number of sessions of accounts. Beyond it, the one that was used least recently ends.
+pub(crate) const MAX_SESSIONS: usize = 256;
+/// The same of users.
+pub(crate) const MAX_USER_SESSIONS: usize = 4096;
 /// The maximum number of sessions of an account.
 const MAX_OF_ACCOUNT: usize = 16;
 
-/// A session.
+/// A session of an account with its role, or of a user with other rights `R`.
 #[derive(Clone, Debug)]
-pub(crate) struct Session {
+pub(crate) struct Session<R = Role> {
+    /// The account, or the user as `name@domain`.
     pub(crate) account: String,
-    pub(crate) role: Role,
+    pub(crate) role: R,
     /// The value that each form of the session contains.
     pub(crate) csrf: String,
     /// A message for the next page: true if it is about a failure.
@@ -26,36 +29,31 @@ pub(crate) struct Session {
 
 /// All sessions, by their identifiers.
 #[derive(Debug)]
-pub(crate) struct Sessions {
+pub(crate) struct Sessions<R = Role> {
     /// The time without use after which a session ends.
     idle: Duration,
-    open: HashMap<String, Session>,
+    /// The maximum number.
+    most: usize,
+    open: HashMap<String, Session<R>>,
 }
 
-impl Sessions {
-    pub(crate) fn new(idle: Duration) -> Self {
-        Self { idle, open: HashMap::new() }
+impl<R> Sessions<R> {
+    pub(crate) fn new(idle: Duration, most: usize) -> Self {
+        Self { idle, most, open: HashMap::new() }
     }
 
     /// Opens a session with the identifier `id`, and the value `csrf` in its forms. Both are
     /// random.
-    pub(crate) fn open(
-        &mut self,
-        id: String,
-        csrf: String,
-        account: &str,
-        role: Role,
-        now: Duration,
-    ) {
+    pub(crate) fn open(&mut self, id: String, csrf: String, account: &str, role: R, now: Duration) {
         self.end_old(now);
-        let least_used = |open: &HashMap<String, Session>, account: Option<&str>| {
+        let least_used = |open: &HashMap<String, Session<R>>, account: Option<&str>| {
             let of = open.iter().filter(|(_, it)| account.is_none_or(|name| name == it.account));
             of.min_by_key(|(_, it)| it.used).map(|(id, _)| id.clone())
         };
         let own = self.open.values().filter(|it| it.account == account).count();
         let surplus = if own >= MAX_OF_ACCOUNT {
             least_used(&self.open, Some(account))
-        } else if self.open.len() >= MAX_SESSIONS {
+        } else if self.open.len() >= self.most {
             least_used(&self.open, None)
         } else {
             None
@@ -67,7 +65,12 @@ impl Sessions {
     }
 
     /// The session `id`, if it has not ended. `is_use` extends it.
-    pub(crate) fn find(&mut self, id: &str, now: Duration, is_use: bool) -> Option<&mut Session> {
+    pub(crate) fn find(
+        &mut self,
+        id: &str,
+        now: Duration,
+        is_use: bool,
+    ) -> Option<&mut Session<R>> {
         self.end_old(now);
         let session = self.open.get_mut(id)?;
         if is_use {
@@ -104,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_session_ends_without_use_and_at_the_end_of_its_life() {
-        let mut sessions = Sessions::new(Duration::from_secs(600));
+        let mut sessions = Sessions::new(Duration::from_secs(600), MAX_SESSIONS);
         let open = |sessions: &mut Sessions, id: &str| {
             sessions.open(id.to_owned(), "c".to_owned(), "eve", Role::Reader, at(0));
         };
@@ -121,7 +124,7 @@ mod tests {
 
     #[test]
     fn sessions_are_bounded_and_end_with_their_account() {
-        let mut sessions = Sessions::new(Duration::from_secs(600));
+        let mut sessions = Sessions::new(Duration::from_secs(600), MAX_SESSIONS);
         for number in 0..MAX_OF_ACCOUNT as u64 + 1 {
             let id = format!("eve{number}");
             sessions.open(id, "c".to_owned(), "eve", Role::Reader, at(number));

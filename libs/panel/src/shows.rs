@@ -4,7 +4,7 @@ use crate::form::Form;
 use crate::http::{Reply, Request};
 use crate::pages::access::Lists;
 use crate::pages::calls::Wanted;
-use crate::pages::{access, calls, overview, system, trunks, users};
+use crate::pages::{access, calls, overview, system, traces, trunks, users};
 use crate::panel::{Client, Panel, Problem};
 use crate::role::Role;
 use crate::rows;
@@ -54,7 +54,9 @@ impl Panel {
                 let address = users::address(&row);
                 let (user, search) = (Some(address), String::new());
                 let phones = Question::Registrations { user, search, after: None, most: PAGE };
-                users::one(&view, &row, &ask(&phones)?)
+                let phones = ask(&phones)?;
+                let links = self.link_rows(&users::address(&row), &phones, request.now)?;
+                users::one(&view, &row, &phones, &links)
             }
             ["registrations"] => {
                 let search = form.get("search").to_owned();
@@ -81,6 +83,17 @@ impl Panel {
                 let (_, filter) = wanted(form, PART);
                 let rows = self.all_records(request, &client, filter)?;
                 return Ok(Reply::csv("calls.csv", calls::export(&rows)));
+            }
+            ["refusals"] => {
+                let target = form.get("target");
+                let question = Question::Refusals { target: target.to_owned(), most: PAGE };
+                traces::refusals(&view, target, &ask(&question)?)
+            }
+            ["trace"] => {
+                let target = form.get("target");
+                let question = Question::Trace(target.to_owned());
+                let found = form.some("target").map(|_| ask(&question)).transpose()?;
+                traces::trace(&view, target, found.as_deref())
             }
             ["trunks"] => trunks::trunks(&view, &ask(&Question::Trunks)?),
             ["route"] => {

@@ -1,5 +1,7 @@
 //! Attacks on the panel: none of them changes or shows anything.
 
+mod own_page;
+mod phones;
 mod rig;
 
 use panel::{Method, Question, Role};
@@ -7,7 +9,7 @@ use rig::{PASSWORD, Rig, asked, field, text};
 use std::time::Duration;
 
 /// The pages of a session.
-const PAGES: [&str; 14] = [
+const PAGES: [&str; 17] = [
     "/panel/",
     "/panel/users",
     "/panel/users?search=a",
@@ -17,6 +19,9 @@ const PAGES: [&str; 14] = [
     "/panel/calls",
     "/panel/records",
     "/panel/records?user=a&from=2026-01-01&to=2026-12-31&failed=1&before=9",
+    "/panel/refusals",
+    "/panel/refusals?target=alice",
+    "/panel/trace?target=alice",
     "/panel/trunks",
     "/panel/route?number=112",
     "/panel/bans",
@@ -25,11 +30,12 @@ const PAGES: [&str; 14] = [
 ];
 
 /// The forms of a session, with their content.
-const FORMS: [(&str, &str, Role); 13] = [
+const FORMS: [(&str, &str, Role); 14] = [
     ("/panel/users", "user=bob&new=secret", Role::Operator),
     ("/panel/users/bob/password", "new=secret", Role::Operator),
     ("/panel/users/bob/services", "busy=carol", Role::Operator),
     ("/panel/users/bob/remove", "", Role::Operator),
+    ("/panel/registrations/end", "user=bob&contact=sip:bob@192.0.2.9", Role::Operator),
     ("/panel/calls/end", "id=7", Role::Operator),
     ("/panel/bans/lift", "source=192.0.2.9", Role::Operator),
     ("/panel/system/reload", "", Role::Administrator),
@@ -126,6 +132,9 @@ fn roles_limit_forms_and_tokens() {
         (Method::Put, "/api/v1/users/bob", Role::Operator),
         (Method::Patch, "/api/v1/users/bob/services", Role::Operator),
         (Method::Delete, "/api/v1/users/bob", Role::Operator),
+        (Method::Delete, "/api/v1/registrations/bob", Role::Operator),
+        (Method::Get, "/api/v1/traces/bob", Role::Operator),
+        (Method::Get, "/api/v1/refusals", Role::Reader),
         (Method::Delete, "/api/v1/calls/7", Role::Operator),
         (Method::Delete, "/api/v1/bans/192.0.2.1", Role::Operator),
         (Method::Post, "/api/v1/reload", Role::Administrator),
@@ -152,7 +161,14 @@ fn texts_of_strangers_are_never_markup() {
     rig.post_form("/panel/users", &format!("user={tried}&new=bad"));
     let mut pages: Vec<_> = PAGES.map(str::to_owned).into();
     pages.push(format!("/panel/users/{}", tried.replace('/', "%2F")));
-    for field in ["users?search", "registrations?search", "records?user", "route?number"] {
+    for field in [
+        "users?search",
+        "registrations?search",
+        "records?user",
+        "route?number",
+        "refusals?target",
+        "trace?target",
+    ] {
         pages.push(format!("/panel/{field}={tried}"));
     }
     pages.push(format!("/panel/setup?key={tried}"));

@@ -1,6 +1,7 @@
 //! The accounts, tokens and actions of the panel, and pages of users.
 
 use crate::Error;
+use sip::digest::Ha1Set;
 use sip_server::CallServices;
 
 /// A person that may use the panel.
@@ -116,4 +117,10 @@ pub trait PanelData: Send + Sync {
     /// # Errors
     /// [`Error`] if the storage fails.
     fn services_of(&self, name: &str, domain: &str) -> Result<CallServices, Error>;
+
+    /// The hashes of the password of one user, for the login with the user's name.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn login_of(&self, name: &str, domain: &str) -> Result<Option<Ha1Set>, Error>;
 }

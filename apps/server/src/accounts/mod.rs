@@ -124,7 +124,10 @@ pub(crate) fn move_users(storage: &dyn Users, from: &str, to: &str) -> Result<u6
 }
 
 /// The digest realm of `domain`.
-fn realm(storage: &dyn Users, domain: &str) -> Result<String, Error> {
+///
+/// # Errors
+/// [`Error`] if the storage fails.
+pub(crate) fn realm(storage: &dyn Users, domain: &str) -> Result<String, Error> {
     Ok(storage.realms()?.remove(domain).unwrap_or_else(|| domain.to_owned()))
 }
 

@@ -11,6 +11,7 @@ const MIN_IDLE: Duration = Duration::from_secs(60);
 pub(super) fn read(section: &mut Section<'_, '_>, settings: &mut Settings) {
     let panel = &mut settings.panel;
     section.read("enabled", &mut panel.enabled, flag);
+    section.read("users", &mut panel.users, flag);
     let mut idle = Duration::from(panel.idle);
     section.read("idle", &mut idle, duration);
     panel.idle = idle.into();

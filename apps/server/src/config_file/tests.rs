@@ -598,6 +598,7 @@ fn the_panel_needs_the_http_listener_and_lasting_sessions() {
     let http = "[http]\nlisten = \"127.0.0.1:8080\"\n";
     let settings = parse(&format!("{http}[panel]\nenabled = true\nidle = \"1h\"")).unwrap();
     assert_eq!((settings.panel.enabled, settings.panel.idle.as_secs()), (true, 3600));
+    assert!(!parse("[panel]\nusers = false").unwrap().panel.users);
     refused("[panel]\nenabled = true", "2:11: panel.enabled needs http.listen");
     refused("[panel]\nidle = \"59s\"", "2:8: panel.idle is too short");
 }

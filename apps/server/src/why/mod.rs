@@ -129,11 +129,13 @@ impl Refusals {
     }
 
     /// The refusals with a Call-ID, a user or a source, the oldest first. `target` is a Call-ID, or
-    /// an address with or without a port; `user` is `user@domain`, or `user` in any domain.
+    /// an address with or without a port; `user` is `user@domain`, or `user` in any domain. An
+    /// empty target fits all.
     pub(crate) fn find(&self, target: &str, user: &str) -> Vec<RefusalRow> {
         let fits = |refusal: &Refusal| {
             let ip = refusal.source.ip().to_canonical();
-            refusal.call_id == target
+            target.is_empty()
+                || refusal.call_id == target
                 || target.parse::<SocketAddr>().is_ok_and(|it| {
                     (it.ip().to_canonical(), it.port()) == (ip, refusal.source.port())
                 })
@@ -236,6 +238,7 @@ mod tests {
         ] {
             assert_eq!(refusals.find(target, target).len(), expected, "{target}");
         }
+        assert_eq!(refusals.find("", "").len(), 2);
         let rows = refusals.find("alice", "alice");
         assert_eq!(rows.iter().map(|row| &row.call_id[..]).collect::<Vec<_>>(), ["y", "x"]);
         assert_eq!((rows[0].reasons.len(), &rows[0].from[..]), (2, "alice@example.com"));

@@ -30,7 +30,7 @@ fn quality(row: &Value) -> String {
     format!("{} / {}", score("from_caller"), score("from_callee"))
 }
 
-fn seconds(row: &Value, name: &str) -> Option<u64> {
+pub(super) fn seconds(row: &Value, name: &str) -> Option<u64> {
     row[name].as_f64().map(|seconds| seconds.max(0.0) as u64)
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn standing(view: &View<'_>, calls: &[Value]) -> String {
 }
 
 /// The end of a recorded call in a few words.
-fn end(view: &View<'_>, row: &Value) -> String {
+pub(super) fn end(view: &View<'_>, row: &Value) -> String {
     let status = text(row, "status");
     if !status.is_empty() {
         return format!("{status} {}", text(row, "phrase"));
@@ -85,7 +85,7 @@ fn end(view: &View<'_>, row: &Value) -> String {
 }
 
 /// The time of day of an RFC 3339 text, to seconds.
-fn clock(text: &str) -> String {
+pub(super) fn clock(text: &str) -> String {
     text.chars().take(19).collect::<String>().replace('T', " ")
 }
 
@@ -135,6 +135,7 @@ pub(crate) fn records(
                 },
                 cell(quality(row)),
                 cell(text(row, "trunk")),
+                super::traces::links(view, &text(row, "call_id")),
             ]
         })
         .collect();
@@ -146,6 +147,7 @@ pub(crate) fn records(
         texts.end,
         texts.quality,
         texts.trunk,
+        texts.trace,
     ];
     let body = html! {
         form.row role="search" method="get" action="/panel/records" {

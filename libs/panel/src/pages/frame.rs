@@ -33,13 +33,15 @@ impl View<'_> {
 }
 
 /// The pages of the menu: path, title, and the role that sees it.
-fn menu(texts: &Texts) -> [(&'static str, &'static str, Role); 10] {
+fn menu(texts: &Texts) -> [(&'static str, &'static str, Role); 12] {
     [
         ("/panel/", texts.overview, Role::Reader),
         ("/panel/users", texts.users, Role::Reader),
         ("/panel/registrations", texts.registrations, Role::Reader),
         ("/panel/calls", texts.calls, Role::Reader),
         ("/panel/records", texts.records, Role::Reader),
+        ("/panel/refusals", texts.refusals, Role::Reader),
+        ("/panel/trace", texts.trace, Role::Operator),
         ("/panel/trunks", texts.trunks, Role::Reader),
         ("/panel/route", texts.route, Role::Reader),
         ("/panel/bans", texts.bans, Role::Reader),
@@ -64,6 +66,28 @@ pub(crate) fn page(view: &View<'_>, path: &str, title: &str, body: &Markup) -> S
             form.self method="post" action="/panel/logout" {
                 input type="hidden" name="csrf" value=(view.csrf);
                 span { (fill(texts.logged_in_as, &[view.account, view.role_name(view.role)])) }
+                button.plain { (texts.log_out) }
+            }
+        }
+    };
+    document(texts, title, &header, view.notice.as_ref(), body)
+}
+
+/// The page `title` of a user, with the content `body`.
+pub(crate) fn own_page(view: &View<'_>, path: &str, title: &str, body: &Markup) -> String {
+    let texts = view.texts;
+    let menu = [("/panel/me/", texts.own_page), ("/panel/me/calls", texts.own_calls)];
+    let header = html! {
+        header {
+            a.brand href="/panel/me/" { (texts.product) }
+            nav aria-label=(texts.menu) {
+                @for (target, name) in menu {
+                    a href=(target) aria-current=[(target == path).then_some("page")] { (name) }
+                }
+            }
+            form.self method="post" action="/panel/me/logout" {
+                input type="hidden" name="csrf" value=(view.csrf);
+                span { (view.account) }
                 button.plain { (texts.log_out) }
             }
         }

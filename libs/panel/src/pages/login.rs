@@ -6,19 +6,37 @@ use crate::password::MIN_LENGTH;
 use crate::texts::Texts;
 use maud::html;
 
-/// The login.
-pub(crate) fn login(texts: &Texts, notice: Option<&(bool, String)>) -> String {
+/// The login of accounts, with a link to that of users if they have pages.
+pub(crate) fn login(texts: &Texts, has_users: bool, notice: Option<&(bool, String)>) -> String {
+    let other = has_users.then_some(("/panel/me/login", texts.user_log_in));
+    form("/panel/login", texts, (texts.log_in, texts.name), other, notice)
+}
+
+/// The login of users.
+pub(crate) fn user_login(texts: &Texts, notice: Option<&(bool, String)>) -> String {
+    let other = Some(("/panel/login", texts.account_log_in));
+    form("/panel/me/login", texts, (texts.user_log_in, texts.user_name), other, notice)
+}
+
+fn form(
+    path: &str,
+    texts: &Texts,
+    (title, name): (&str, &str),
+    other: Option<(&str, &str)>,
+    notice: Option<&(bool, String)>,
+) -> String {
     let body = html! {
-        form.card method="post" action="/panel/login" {
+        form.card method="post" action=(path) {
             label {
-                span { (texts.name) }
-                input name="name" autocomplete="username" required autofocus maxlength="64";
+                span { (name) }
+                input name="name" autocomplete="username" required autofocus maxlength="320";
             }
             (field("password", "password", texts.password, ""))
             button { (texts.log_in) }
         }
+        @if let Some((path, text)) = other { p { a href=(path) { (text) } } }
     };
-    bare(texts, texts.log_in, notice, &body)
+    bare(texts, title, notice, &body)
 }
 
 /// The form for the first administrator, behind the link with `key`.

@@ -2,7 +2,9 @@
 
 use super::frame::{View, page};
 use super::parts::{cell, field, form, live, pager, search, table};
+use super::phones::{link_form, link_table, new_link};
 use crate::form::{encoded, query};
+use crate::provision::Made;
 use crate::role::Role;
 use crate::rows::{duration, number, text};
 use crate::texts::fill;
@@ -82,12 +84,11 @@ pub(crate) fn list(
     page(view, "/panel/users", texts.users, &body)
 }
 
-/// The page of one user.
-pub(crate) fn one(view: &View<'_>, user: &Value, phones: &[Value]) -> String {
-    let (texts, address) = (view.texts, address(user));
-    let services = &user["services"];
+/// The fields of a form for call services.
+pub(super) fn service_fields(view: &View<'_>, services: &Value) -> Markup {
+    let texts = view.texts;
     let after = number(services, "after").map_or_else(String::new, |it| (it / 1000).to_string());
-    let changes = html! {
+    html! {
         (field("text", "always", texts.forward_always, &text(services, "always")))
         (field("text", "busy", texts.forward_busy, &text(services, "busy")))
         (field("text", "no_answer", texts.forward_no_answer, &text(services, "no_answer")))
@@ -100,7 +101,20 @@ pub(crate) fn one(view: &View<'_>, user: &Value, phones: &[Value]) -> String {
         }
         p { (texts.forward_help) }
         button { (texts.save) }
-    };
+    }
+}
+
+/// The page of a new link for a phone of the user `address`.
+pub(crate) fn link(view: &View<'_>, address: &str, made: &Made) -> String {
+    let body = new_link(view, made, &path(address));
+    page(view, "/panel/users", address, &body)
+}
+
+/// The page of one user.
+pub(crate) fn one(view: &View<'_>, user: &Value, phones: &[Value], links: &[Value]) -> String {
+    let (texts, address) = (view.texts, address(user));
+    let services = &user["services"];
+    let changes = service_fields(view, services);
     let password = html! {
         (field("password", "new", texts.new_password, ""))
         button { (texts.change_password) }
@@ -118,6 +132,11 @@ pub(crate) fn one(view: &View<'_>, user: &Value, phones: &[Value]) -> String {
             section {
                 h2 { (texts.forwards) }
                 (form(view, &format!("{}/services", path(&address)), None, &changes))
+            }
+            section {
+                h2 { (texts.phone_links) }
+                (live("links", &link_table(view, links)))
+                (link_form(view, &format!("{}/phone", path(&address)), true))
             }
             section {
                 h2 { (texts.change_password) }
@@ -160,12 +179,25 @@ pub(crate) fn registrations(
     page(view, "/panel/registrations", texts.registrations, &body)
 }
 
+fn end_registration(view: &View<'_>, user: &str, contact: &str) -> Markup {
+    let content = html! {
+        input type="hidden" name="user" value=(user);
+        input type="hidden" name="contact" value=(contact);
+        button.danger { (view.texts.end_registration) }
+    };
+    let sure = fill(view.texts.end_registration_sure, &[user, contact]);
+    form(view, "/panel/registrations/end", Some(&sure), &content)
+}
+
 fn phone_table(view: &View<'_>, rows: &[Value]) -> Markup {
     let texts = view.texts;
     let has_agents = rows.iter().any(|row| row["user_agent"].is_string());
     let mut heads = vec![texts.user, texts.contact, texts.flow, texts.expires_in];
     if has_agents {
         heads.insert(1, texts.phone);
+    }
+    if view.may(Role::Operator) {
+        heads.push(texts.end_registration);
     }
     let rows: Vec<_> = rows
         .iter()
@@ -177,6 +209,9 @@ fn phone_table(view: &View<'_>, rows: &[Value]) -> Markup {
                 html! { code { (text(row, "flow")) } },
                 cell(duration(number(row, "expires_in").unwrap_or_default())),
             ];
+            if view.may(Role::Operator) {
+                cells.push(end_registration(view, &user, &text(row, "contact")));
+            }
             if has_agents {
                 cells.insert(1, cell(text(row, "user_agent")));
             }

@@ -1,8 +1,10 @@
 //! A panel with a server and a storage in memory, and a browser without scripts.
 
-use panel::{Config, Method, Panel, Question, Reply, Request, Role, Server};
+use panel::{Config, Login, Mark, Method, Panel, Question, Reply, Request, Role, Server};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use sip::digest::Ha1Set;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Error, PanelAccount, PanelAction, PanelData, PanelToken};
@@ -13,6 +15,15 @@ pub(crate) struct FakeServer {
     pub(crate) asked: Mutex<Vec<Question>>,
     /// The text that strangers choose, in each row.
     pub(crate) text: Mutex<String>,
+    /// The passwords of users, by `name@domain`.
+    pub(crate) passwords: Mutex<BTreeMap<String, String>>,
+}
+
+/// The mark of a password.
+fn mark(password: &str) -> Mark {
+    let mut mark = [0; 32];
+    mark.iter_mut().zip(password.bytes()).for_each(|(place, byte)| *place = byte);
+    mark
 }
 
 impl Server for FakeServer {
@@ -27,7 +38,8 @@ impl Server for FakeServer {
         });
         Ok(match question {
             Question::Status => vec![json!({
-                "version": "1", "uptime": 5, "users": 2, "domains": [text], "listens": [],
+                "version": "1", "uptime": 5, "users": 2, "domains": [text],
+                "listens": ["udp:0.0.0.0:5060", "tls:0.0.0.0:5061"],
                 "problems": [text], "counters": { "requests": 5 },
             })],
             Question::Users { most, .. } => (0..*most)
@@ -41,10 +53,22 @@ impl Server for FakeServer {
             Question::PutUser { password, .. } if password == "bad" => {
                 return Err(format!("the password is bad {text}"));
             }
-            Question::PutUser { user, .. } => vec![json!({ "added": 1, "uri": user })],
+            Question::PutUser { user, password } => {
+                self.passwords.lock().insert(user.clone(), password.clone());
+                vec![json!({ "added": 1, "uri": user })]
+            }
             Question::Registrations { .. } => vec![json!({
                 "address_of_record": text, "contact": text, "flow": text, "expires_in": 60,
                 "user_agent": text,
+            })],
+            Question::Refusals { .. } => vec![json!({
+                "at": 1_800_000_000_000_000_u64, "method": text, "from": text, "to": text,
+                "call_id": text, "source": text, "status": 486, "phrase": text, "count": 2,
+                "reasons": [{ "rule": text, "counter": "x", "see": text }], "answered_by": text,
+            })],
+            Question::Trace(_) => vec![json!({
+                "begun": text, "call_ids": [text], "ladder": text,
+                "messages": [{ "time": text, "from": text, "to": text, "message": text }],
             })],
             Question::Calls | Question::EndCall(_) => vec![call],
             Question::Records(filter) => vec![call; filter.most.min(51)],
@@ -54,16 +78,39 @@ impl Server for FakeServer {
                 "accounts": [],
             })],
             Question::Route { .. } => vec![json!({ "steps": [text], "lines": [text] })],
+            Question::Voicemail(_) => vec![json!({
+                "id": 7, "caller": text, "proved": false, "at": 1_800_000_000, "seconds": 5,
+                "heard": false,
+            })],
             Question::Bans => vec![json!({ "source": text, "until": text })],
             Question::Certificates => vec![json!({ "file": text, "fingerprint": text })],
             Question::Check | Question::Reload => vec![json!({ "ok": true, "lines": [text] })],
             Question::Doctor => {
                 vec![json!({ "check": text, "severity": "warning", "text": text, "remedy": text })]
             }
-            Question::RemoveUser(_) | Question::ChangeServices { .. } | Question::Unban(_) => {
-                vec![json!({})]
-            }
+            Question::RemoveUser(_)
+            | Question::ChangeServices { .. }
+            | Question::EndRegistration { .. }
+            | Question::DeleteMessage { .. }
+            | Question::Unban(_) => vec![json!({})],
         })
+    }
+
+    fn log_in(&self, user: &str, password: &str) -> Result<Option<Login>, String> {
+        let user = if user.contains('@') { user.to_owned() } else { format!("{user}@a.com") };
+        let is_right = self.passwords.lock().get(&user).is_some_and(|right| right == password);
+        Ok(is_right.then(|| Login { user, mark: mark(password) }))
+    }
+
+    fn mark(&self, user: &str) -> Result<Option<Mark>, String> {
+        Ok(self.passwords.lock().get(user).map(|password| mark(password)))
+    }
+
+    fn sound(&self, user: &str, id: u64) -> Result<Vec<u8>, String> {
+        match (user, id) {
+            ("alice@a.com", 7) => Ok(b"the voice of alice".to_vec()),
+            _ => Err("there is no such message".to_owned()),
+        }
     }
 }
 
@@ -132,6 +179,10 @@ impl PanelData for Memory {
     fn services_of(&self, _: &str, _: &str) -> Result<sip_server::CallServices, Error> {
         Ok(sip_server::CallServices::default())
     }
+
+    fn login_of(&self, _: &str, _: &str) -> Result<Option<Ha1Set>, Error> {
+        Ok(None)
+    }
 }
 
 /// A password of accounts in tests.
@@ -156,7 +207,7 @@ impl Rig {
             count += 1;
             [count; 32]
         });
-        let config = Config { idle: Duration::from_secs(1800) };
+        let config = Config { idle: Duration::from_secs(1800), users: true };
         let panel = Panel::new(
             config,
             Arc::<FakeServer>::clone(&server),
@@ -245,13 +296,35 @@ impl Rig {
         let mut request = self.request(Method::Get, "/panel/calls");
         // The message of the session stays.
         request.is_poll = true;
-        let page = text(&self.send(&request));
-        let rest = page.split_once("name=\"csrf\" value=\"").expect("a page of a session").1;
-        rest.split('"').next().unwrap().to_owned()
+        csrf_of(&text(&self.send(&request)))
     }
 
     pub(crate) fn log_in(&mut self, name: &str, password: &str) -> Reply {
         self.post("/panel/login", &format!("name={name}&password={password}"))
+    }
+
+    /// A rig with the users `alice` and `bob` of `a.com`, and a session of `alice`.
+    pub(crate) fn of_user() -> Self {
+        let mut rig = Self::of_administrator();
+        for user in ["alice", "bob"] {
+            let password = format!("the password of {user}");
+            rig.server.passwords.lock().insert(format!("{user}@a.com"), password);
+        }
+        let reply = rig.user_log_in("alice", "the password of alice");
+        assert_eq!(reply.status, 303, "{}", text(&reply));
+        rig
+    }
+
+    pub(crate) fn user_log_in(&mut self, name: &str, password: &str) -> Reply {
+        self.post("/panel/me/login", &format!("name={name}&password={password}"))
+    }
+
+    /// Sends a form with the value that the pages of the user have.
+    pub(crate) fn post_own(&mut self, path: &str, form: &str) -> Reply {
+        let mut request = self.request(Method::Get, "/panel/me/calls");
+        request.is_poll = true;
+        let csrf = csrf_of(&text(&self.send(&request)));
+        self.post(path, &format!("csrf={csrf}&{form}"))
     }
 
     /// A request of the HTTP API with `token` and the JSON `body`.
@@ -270,6 +343,12 @@ impl Rig {
         self.data.put_panel_token(&token.stored).unwrap();
         token.text
     }
+}
+
+/// The value in the forms of a page.
+fn csrf_of(page: &str) -> String {
+    let rest = page.split_once("name=\"csrf\" value=\"").expect("a page of a session").1;
+    rest.split('"').next().unwrap().to_owned()
 }
 
 /// The value of a header field.

@@ -4,7 +4,8 @@ use super::failure::to;
 use super::services;
 use super::{Error, Sqlite};
 use crate::panel::{MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken};
-use rusqlite::{Row, params};
+use rusqlite::{OptionalExtension, Row, params};
+use sip::digest::Ha1Set;
 use sip_server::CallServices;
 
 impl PanelData for Sqlite {
@@ -109,6 +110,21 @@ impl PanelData for Sqlite {
     fn services_of(&self, name: &str, domain: &str) -> Result<CallServices, Error> {
         services::one(&self.database(), name, domain)
     }
+
+    fn login_of(&self, name: &str, domain: &str) -> Result<Option<Ha1Set>, Error> {
+        let database = self.database();
+        let read = || {
+            let mut select = database.prepare_cached(
+                "SELECT ha1_md5, ha1_sha256, ha1_sha512_256 FROM subscriber
+                 WHERE domain = ?1 AND name = ?2",
+            )?;
+            let hashes = |row: &Row<'_>| {
+                Ok(Ha1Set { md5: row.get(0)?, sha256: row.get(1)?, sha512_256: row.get(2)? })
+            };
+            select.query_row([domain, name], hashes).optional()
+        };
+        read().map_err(to("read the password of a user"))
+    }
 }
 
 fn action(row: &Row<'_>) -> rusqlite::Result<(i64, PanelAction)> {
@@ -149,7 +165,6 @@ mod tests {
     use super::*;
     use crate::sqlite::tests::open;
     use crate::{User, Users};
-    use sip::digest::Ha1Set;
     use sip_server::Logins;
 
     fn account(name: &str, role: &str) -> PanelAccount {
@@ -224,5 +239,8 @@ mod tests {
         assert_eq!(find("ALI", None, 9), [pair("Alice", "a.com"), pair("alice", "b.com")]);
         assert_eq!(find("b@a", None, 9), [pair("bob", "a.com")]);
         assert!(find("%", None, 9).is_empty());
+        let login = |name: &str, domain: &str| storage.login_of(name, domain).unwrap();
+        assert_eq!(login("alice", "b.com"), Some(users[2].logins.by_name.clone()));
+        assert_eq!((login("alice", "a.com"), login("", "")), (None, None));
     }
 }

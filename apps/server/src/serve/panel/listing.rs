@@ -1,6 +1,10 @@
-//! Pages of registrations, by address-of-record and contact.
+//! Pages of registrations, by address-of-record and contact; the last refusals and messages.
 
+use crate::admin::desk::Desk;
+use crate::history;
 use crate::serve::desk::{Running, registration};
+use crate::trace::{FoundRow, Search};
+use crate::traces;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -38,4 +42,23 @@ pub(super) fn registrations(
         }
     });
     found.into_values().map(|row| serde_json::to_value(row).unwrap_or_default()).collect()
+}
+
+/// At most `most` refusals that fit `target`, the latest first.
+pub(super) fn refusals(desk: &Running, target: &str, most: usize) -> Vec<Value> {
+    let found = desk.hub.refusals.find(target, &history::user(target));
+    let latest = found.into_iter().rev().take(most);
+    latest.map(|row| serde_json::to_value(row).unwrap_or_default()).collect()
+}
+
+/// The calls with messages of the last minutes that fit `target`.
+pub(super) fn traces(desk: &Running, target: &str) -> Vec<Value> {
+    let (call_id, user) = (desk.call_id(target), history::user(target));
+    let search = Search { target, call_id: &call_id, user: &user, since: 0 };
+    let found = desk.hub.trace.recent.find(&search);
+    let messages = found.rows().filter_map(|row| match row {
+        FoundRow::Message(message) => Some(message),
+        FoundRow::LeftOut(_) => None,
+    });
+    traces::calls(&messages.collect::<Vec<_>>())
 }

@@ -1,6 +1,7 @@
 //! The panel of the running server: its thread, and its view of the server.
 
 mod listing;
+mod own;
 mod parts;
 mod server;
 
@@ -38,7 +39,8 @@ pub(super) fn start(
         bytes
     });
     let server = Arc::new(PanelServer::new(parts));
-    let mut panel = Panel::new(Config { idle: settings.idle }, server, storage, random);
+    let config = Config { idle: settings.idle, users: settings.users };
+    let mut panel = Panel::new(config, server, storage, random);
     log::info("panel", || format!("serves the panel at {url}/panel/"));
     if let Some(path) = panel.setup_path()? {
         log::info("panel", || format!("make the first administrator of the panel at {url}{path}"));

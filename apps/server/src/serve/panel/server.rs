@@ -1,6 +1,7 @@
 //! The running server, as the panel sees it.
 
 use super::listing;
+use super::own::Own;
 use super::parts::Parts;
 use crate::accounts::{self, ServiceChange, Services};
 use crate::admin::sink::{Row, Sink};
@@ -13,7 +14,7 @@ use crate::history;
 use crate::output::Out;
 use crate::route_command;
 use crate::serve::desk::Running;
-use ::panel::{Question, RecordFilter, Server};
+use ::panel::{Login, Mark, Question, RecordFilter, Server};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -56,11 +57,19 @@ impl Server for PanelServer {
             Question::Registrations { user, search, after, most } => {
                 Ok(listing::registrations(desk, user.as_deref(), search, after.as_ref(), *most))
             }
+            Question::EndRegistration { user, contact } => {
+                let (name, contact) = (user.clone(), contact.clone());
+                admin(Request::EndRegistration { name, domain, contact })
+            }
+            Question::Refusals { target, most } => Ok(listing::refusals(desk, target, *most)),
+            Question::Trace(target) => Ok(listing::traces(desk, target)),
             Question::Calls => admin(Request::Calls),
             Question::EndCall(id) => admin(Request::EndCall { id: id.clone() }),
             Question::Records(filter) => self.records(filter),
             Question::Trunks => admin(Request::Trunks),
             Question::Route { number, from, trunk } => self.route(number, from, trunk),
+            Question::Voicemail(user) => self.own().messages(user),
+            Question::DeleteMessage { user, id } => self.own().delete(user, *id),
             Question::Bans => Ok(self.bans()),
             Question::Unban(source) => self.unban(source),
             Question::Certificates => Ok(self.certificates()),
@@ -69,9 +78,25 @@ impl Server for PanelServer {
             Question::Doctor => self.doctor(),
         }
     }
+
+    fn log_in(&self, user: &str, password: &str) -> Result<Option<Login>, String> {
+        self.own().log_in(user, password)
+    }
+
+    fn mark(&self, user: &str) -> Result<Option<Mark>, String> {
+        self.own().mark(user)
+    }
+
+    fn sound(&self, user: &str, id: u64) -> Result<Vec<u8>, String> {
+        self.own().sound(user, id)
+    }
 }
 
 impl PanelServer {
+    const fn own(&self) -> Own<'_> {
+        Own(&self.0)
+    }
+
     fn identity(&self, user: &str) -> Result<accounts::Identity, String> {
         use crate::admin::desk::Desk;
         accounts::identify(user, None, &self.0.desk.domains()).map_err(|error| error.to_string())

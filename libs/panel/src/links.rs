@@ -1,0 +1,135 @@
+//! Links by which phones fetch their settings. A link has a random secret, is for one fetch, and
+//! expires. It is in memory: a restart ends it.
+
+use crate::templates::Template;
+use crate::tokens;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// The time after which a link expires.
+pub(crate) const LIFE: Duration = Duration::from_secs(24 * 3600);
+/// The time after the first fetch in which the same source may repeat it: phones ask twice, with
+/// and without a name of their own.
+const REPEATED: Duration = Duration::from_secs(60);
+/// The maximum number of links. Beyond it, the oldest one ends.
+const MAX_LINKS: usize = 1024;
+/// The maximum number of links of a user.
+const MAX_OF_USER: usize = 8;
+
+/// A link.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    /// The user, `name@domain`.
+    pub(crate) user: String,
+    pub(crate) template: &'static Template,
+    /// The host of the server, as the phone reaches it.
+    pub(crate) server: String,
+    /// The transport: `udp`, `tcp` or `tls`.
+    pub(crate) transport: &'static str,
+    pub(crate) port: u16,
+    /// The time when it was made.
+    pub(crate) made: Duration,
+    /// The time and the source of the first fetch.
+    pub(crate) fetched: Option<(Duration, IpAddr)>,
+}
+
+/// All links, by the hashes of their secrets.
+#[derive(Debug, Default)]
+pub(crate) struct Links(HashMap<[u8; 32], Link>);
+
+impl Links {
+    /// Adds a link with the random `secret`.
+    pub(crate) fn add(&mut self, secret: &str, link: Link) {
+        self.0.retain(|_, it| link.made.saturating_sub(it.made) < LIFE);
+        let oldest = |links: &HashMap<[u8; 32], Link>, user: Option<&str>| {
+            let of = links.iter().filter(|(_, it)| user.is_none_or(|user| user == it.user));
+            of.min_by_key(|(_, it)| it.made).map(|(hash, _)| *hash)
+        };
+        let own = self.0.values().filter(|it| it.user == link.user).count();
+        let surplus = match () {
+            () if own >= MAX_OF_USER => oldest(&self.0, Some(&link.user)),
+            () if self.0.len() >= MAX_LINKS => oldest(&self.0, None),
+            () => None,
+        };
+        surplus.map(|hash| self.0.remove(&hash));
+        self.0.insert(tokens::hash(secret), link);
+    }
+
+    /// The link with this secret, if `source` may fetch it now.
+    pub(crate) fn find(
+        &mut self,
+        secret: &str,
+        source: IpAddr,
+        now: Duration,
+    ) -> Option<&mut Link> {
+        let link = self.0.get_mut(&tokens::hash(secret))?;
+        let may = match link.fetched {
+            None => now.saturating_sub(link.made) < LIFE,
+            Some((at, by)) => by == source && now.saturating_sub(at) < REPEATED,
+        };
+        may.then_some(link)
+    }
+
+    /// The links of a user that have not expired, the latest first.
+    pub(crate) fn of(&self, user: &str, now: Duration) -> Vec<&Link> {
+        let is_it = |it: &&Link| it.user == user && now.saturating_sub(it.made) < LIFE;
+        let mut links: Vec<_> = self.0.values().filter(is_it).collect();
+        links.sort_by_key(|it| std::cmp::Reverse(it.made));
+        links
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::templates::TEMPLATES;
+
+    fn link(user: &str, made: u64) -> Link {
+        Link {
+            user: user.to_owned(),
+            template: &TEMPLATES[0],
+            server: "192.0.2.1".to_owned(),
+            transport: "udp",
+            port: 5060,
+            made: Duration::from_secs(made),
+            fetched: None,
+        }
+    }
+
+    fn source(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
+    #[test]
+    fn a_link_is_fetched_once_and_expires() {
+        let mut links = Links::default();
+        let at = Duration::from_secs;
+        links.add("a", link("alice", 100));
+        links.add("b", link("alice", 100));
+        assert!(links.find("c", source(1), at(100)).is_none());
+        let found = links.find("a", source(1), at(200)).unwrap();
+        found.fetched = Some((at(200), source(1)));
+        assert!(links.find("a", source(2), at(201)).is_none(), "of another source");
+        assert!(links.find("a", source(1), at(259)).is_some(), "the phone repeats it");
+        assert!(links.find("a", source(1), at(260)).is_none());
+        let end = at(100) + LIFE;
+        assert!(links.find("b", source(1), end - at(1)).is_some());
+        assert!(links.find("b", source(1), end).is_none());
+        assert_eq!(links.of("alice", end - at(1)).len(), 2);
+        assert_eq!((links.of("bob", at(100)).len(), links.of("alice", end).len()), (0, 0));
+    }
+
+    #[test]
+    fn links_are_bounded_for_a_user_and_in_all() {
+        let mut links = Links::default();
+        for number in 0..20 {
+            links.add(&number.to_string(), link("alice", number));
+        }
+        assert_eq!(links.of("alice", Duration::from_secs(20)).len(), MAX_OF_USER);
+        for number in 0..2000 {
+            links.add(&format!("u{number}"), link(&format!("u{number}"), 30 + number));
+        }
+        assert_eq!(links.0.len(), MAX_LINKS);
+    }
+}

@@ -1,0 +1,237 @@
+//! The making of links for phones, and the fetch of the settings by such a link.
+
+use crate::http::{Reply, Request};
+use crate::links::{LIFE, Link};
+use crate::pages::users::address;
+use crate::panel::{Client, Panel, Problem};
+use crate::role::Role;
+use crate::rows;
+use crate::server::{Question, RecordFilter};
+use crate::templates::{Template, Values};
+use crate::tokens;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The transports of phones.
+const TRANSPORTS: [&str; 3] = ["udp", "tcp", "tls"];
+/// The number of records in which calls of a new phone are looked for.
+const LOOKED_AT: usize = 20;
+
+/// The wishes of a form or a request of the API: empty texts for the usual values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish<'w> {
+    pub(crate) kind: &'w str,
+    pub(crate) transport: &'w str,
+    pub(crate) server: &'w str,
+}
+
+/// A link that was made.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    /// The whole link, which is shown once.
+    pub(crate) url: String,
+    /// The time of its end in seconds since 1970.
+    pub(crate) until: u64,
+    pub(crate) template: &'static Template,
+}
+
+impl Panel {
+    /// Makes a link for a phone of the user `name@domain`, and stores the action of `account`.
+    pub(crate) fn make_link(
+        &mut self,
+        request: &Request,
+        account: &str,
+        user: &str,
+        wish: Wish<'_>,
+    ) -> Result<Made, Problem> {
+        let made = self.new_link(request, user, wish);
+        self.note(request, account, "make phone link", user, made.as_ref().err());
+        made
+    }
+
+    /// Makes a link for a phone of `user`, if the role of `client` suffices. Returns the address of
+    /// the user, too.
+    pub(crate) fn link_of(
+        &mut self,
+        request: &Request,
+        client: &Client,
+        user: &str,
+        wish: Wish<'_>,
+    ) -> Result<(String, Made), Problem> {
+        if client.role < Role::Operator {
+            let problem = Problem::NotAllowed;
+            self.note(request, &client.name, "make phone link", user, Some(&problem));
+            return Err(problem);
+        }
+        let rows = self.ask(request, client, &Question::User(user.to_owned()))?;
+        let row = rows.into_iter().next().ok_or(Problem::NotFound)?;
+        let user = address(&row);
+        let made = self.make_link(request, &client.name, &user, wish)?;
+        Ok((user, made))
+    }
+
+    fn new_link(&mut self, request: &Request, user: &str, wish: Wish<'_>) -> Result<Made, Problem> {
+        let texts = self.texts;
+        let refused = |text: &str| Problem::Refused(text.to_owned());
+        let template = Template::named(wish.kind).ok_or_else(|| refused(texts.bad_phone_kind))?;
+        let status = self.server.ask(&Question::Status).map_err(Problem::Refused)?;
+        let status = status.into_iter().next().unwrap_or_default();
+        let (transport, port) =
+            listen(&status, wish.transport).ok_or_else(|| refused(texts.bad_transport))?;
+        let server = match wish.server {
+            "" => host(&request.host).to_owned(),
+            server => server.to_owned(),
+        };
+        let link = Link {
+            user: user.to_owned(),
+            template,
+            server,
+            transport,
+            port,
+            made: request.now,
+            fetched: None,
+        };
+        // The values of the file can be written without an escape.
+        file(&link, "x").ok_or_else(|| refused(texts.bad_phone_values))?;
+        let secret = tokens::text((self.random)());
+        self.links.add(&secret, link);
+        let scheme = if request.is_secure { "https" } else { "http" };
+        let url = format!("{scheme}://{}/panel/phone/{secret}/{}", request.host, template.file);
+        Ok(Made { url, until: (request.now + LIFE).as_secs(), template })
+    }
+
+    /// The settings of a phone by the link with `secret`. The user gets a new password.
+    pub(crate) fn fetch(&mut self, request: &Request, secret: &str) -> Reply {
+        let Some(link) = self.links.find(secret, request.source, request.now) else {
+            return self.failure(404);
+        };
+        let first = link.fetched.map_or(request.now, |(at, _)| at);
+        let link = link.clone();
+        // 24 random bytes: 32 letters.
+        let mut password = tokens::text((self.random)());
+        password.truncate(32);
+        let Some(text) = file(&link, &password) else { return self.failure(404) };
+        let question = Question::PutUser { user: link.user.clone(), password };
+        let stored = self.server.ask(&question).map_err(Problem::Refused);
+        let account = format!("phone link of {}", link.user);
+        self.note(request, &account, "put user", &link.user, stored.as_ref().err());
+        if stored.is_err() {
+            return self.failure(422);
+        }
+        if let Some(link) = self.links.find(secret, request.source, request.now) {
+            link.fetched = Some((first, request.source));
+        }
+        Reply::settings(link.template.kind, text)
+    }
+
+    /// The links of a user with their states: `waits`, `fetched`, `registered` or `heard`, by the
+    /// registrations `phones` of the user.
+    pub(crate) fn link_rows(
+        &self,
+        user: &str,
+        phones: &[Value],
+        now: Duration,
+    ) -> Result<Vec<Value>, Problem> {
+        let links = self.links.of(user, now);
+        // The last fetch ended the registrations with earlier passwords.
+        let last = links.iter().filter_map(|link| link.fetched).map(|it| it.0).max();
+        let is_heard = match last {
+            Some(since) if !phones.is_empty() => self.is_heard(user, since.as_secs())?,
+            _ => false,
+        };
+        let state = |link: &Link| match link.fetched {
+            None => "waits",
+            Some((at, _)) if Some(at) != last => "replaced",
+            Some(_) if is_heard => "heard",
+            Some(_) if !phones.is_empty() => "registered",
+            Some(_) => "fetched",
+        };
+        let row = |link: &&Link| {
+            json!({
+                "kind": link.template.name,
+                "made": link.made.as_secs(),
+                "until": (link.made + LIFE).as_secs(),
+                "fetched": link.fetched.map(|(at, _)| at.as_secs()),
+                "state": state(link),
+            })
+        };
+        Ok(links.iter().map(row).collect())
+    }
+
+    /// Returns true if a call of the user since then has or had sound from both ends.
+    fn is_heard(&self, user: &str, since: u64) -> Result<bool, Problem> {
+        let filter = RecordFilter {
+            user: Some(user.to_owned()),
+            since: Some(since),
+            most: LOOKED_AT,
+            ..RecordFilter::default()
+        };
+        let ask = |question: &Question| self.server.ask(question).map_err(Problem::Refused);
+        let is_of = |call: &&Value| {
+            ["caller", "callee"].iter().any(|name| crate::pages::calls::party(call, name) == user)
+        };
+        let has_both = |call: &Value| {
+            let streams = call["streams"].as_array();
+            streams.into_iter().flatten().any(|stream| {
+                let sent = |end: &str| rows::number(&stream[end], "packets").unwrap_or_default();
+                sent("from_caller") > 0 && sent("from_callee") > 0
+            })
+        };
+        Ok(ask(&Question::Calls)?.iter().filter(is_of).any(has_both)
+            || ask(&Question::Records(filter))?.iter().any(has_both))
+    }
+}
+
+/// The transport `wanted`, or the first usual one, that the server listens for, with its port.
+fn listen(status: &Value, wanted: &str) -> Option<(&'static str, u16)> {
+    let listens = status["listens"].as_array();
+    let listens: Vec<_> = listens.into_iter().flatten().filter_map(Value::as_str).collect();
+    let wanted = TRANSPORTS.into_iter().filter(|it| wanted.is_empty() || *it == wanted);
+    wanted.into_iter().find_map(|transport| {
+        let port = listens.iter().find_map(|listen| {
+            let rest = listen.strip_prefix(transport)?.strip_prefix(':')?;
+            let address = rest.split(' ').next()?;
+            address.rsplit_once(':')?.1.parse().ok()
+        })?;
+        Some((transport, port))
+    })
+}
+
+/// The host of `authority`, without the port.
+fn host(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    }
+}
+
+/// The file of `link` with this password.
+fn file(link: &Link, password: &str) -> Option<String> {
+    let (user, domain) = link.user.rsplit_once('@')?;
+    link.template.filled(&Values {
+        user,
+        domain,
+        password,
+        server: &link.server,
+        port: link.port,
+        transport: link.transport,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_is_that_of_the_transport() {
+        let status = json!({
+            "listens": ["tcp:0.0.0.0:5070", "udp:[::]:5060 as 192.0.2.1:5099", "tls:0.0.0.0:5061"],
+        });
+        assert_eq!(listen(&status, ""), Some(("udp", 5060)));
+        assert_eq!(listen(&status, "tcp"), Some(("tcp", 5070)));
+        assert_eq!(listen(&status, "tls"), Some(("tls", 5061)));
+        assert_eq!((listen(&status, "ws"), listen(&Value::Null, "")), (None, None));
+        assert_eq!([host("pbx.example:8443"), host("pbx.example")], ["pbx.example"; 2]);
+        assert_eq!([host("[2001:db8::1]:80"), host("[2001:db8::1]")], ["[2001:db8::1]"; 2]);
+    }
+}
