@@ -198,7 +198,8 @@ fn records_of_calls_are_copied_once() {
     let call = |id: i64, caller: &str, record: &str| {
         let parties = [caller.to_owned(), "bob@a.com".to_owned()];
         let ended = Instant::from_micros(1_700_000_000_000_000 + id.unsigned_abs());
-        (id, StoredCall { ended, parties, is_failed: id == 2, record: record.to_owned() })
+        let (is_failed, record) = (id == 2, record.to_owned());
+        (id, StoredCall { ended, parties, led_to: None, number_of: None, is_failed, record })
     };
     let mut copy = CallsCopy::connect(&place, "one").expect("the table is created");
     assert_eq!(copy.last().expect("it is read"), None);

@@ -61,7 +61,7 @@ impl fmt::Display for Ended<'_> {
         let by = match record.ended_by {
             Party::Caller => "the caller",
             Party::Callee => "the callee",
-            Party::Server => "the server",
+            Party::Server | Party::Limit => "the server",
         };
         match (record.answered, &record.response) {
             (Some(answered), _) => {

@@ -84,14 +84,16 @@ impl CallRecords for Sqlite {
         let database = self.database();
         let read = || -> rusqlite::Result<Vec<_>> {
             let mut select = database.prepare_cached(
-                "SELECT id, ended, caller, callee, failed, record FROM call WHERE id > ?1
-                 ORDER BY id LIMIT ?2",
+                "SELECT id, ended, caller, callee, led_to, number_of, failed, record FROM call
+                 WHERE id > ?1 ORDER BY id LIMIT ?2",
             )?;
             let rows = select.query_map(params![id, most.min(PAGE) as i64], |row| {
                 let ended = Instant::from_micros(row.get::<_, i64>(1)?.unsigned_abs());
                 let parties = [row.get(2)?, row.get(3)?];
-                let (is_failed, record) = (row.get(4)?, row.get(5)?);
-                Ok((row.get(0)?, StoredCall { ended, parties, is_failed, record }))
+                let (led_to, number_of) = (row.get(4)?, row.get(5)?);
+                let (is_failed, record) = (row.get(6)?, row.get(7)?);
+                let call = StoredCall { ended, parties, led_to, number_of, is_failed, record };
+                Ok((row.get(0)?, call))
             })?;
             rows.collect()
         };
