@@ -284,9 +284,9 @@ fn several_workers_wait_for_calls_at_one_port() {
             format!("scenario answer.xml --listen {address} --workers 3 --calls 60 --json --quiet");
         let callee = Background::start(BENCH, folder.path(), &line);
         if transport == "udp" {
-            wait_for(port)
+            wait_for(port);
         } else {
-            wait_for_listener(port)
+            wait_for_listener(port);
         }
         let line = format!("call.xml --target {address} --workers 4 --calls 60 --recv-timeout 20s");
         let (status, figures) = ours(folder.path(), &line);

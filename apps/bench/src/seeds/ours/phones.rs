@@ -39,9 +39,11 @@ const GROUPS: [(&str, Group); 4] = [
     ("phone-throughput-", throughput),
 ];
 
-/// The figures of an exchange of keys by the ends of the names of derivations; `None` without
-/// packets.
-const EXCHANGES: [(&str, fn(&Exchange) -> Option<f64>); 4] = [
+/// A figure of an exchange of keys; `None` without packets.
+type ExchangeFigure = fn(&Exchange) -> Option<f64>;
+
+/// The figures of an exchange of keys by the ends of the names of derivations.
+const EXCHANGES: [(&str, ExchangeFigure); 4] = [
     ("packets", |exchange| Some(exchange.packets as f64)),
     ("octets", |exchange| Some(exchange.octets as f64)),
     ("size", |exchange| {
