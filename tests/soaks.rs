@@ -1,10 +1,17 @@
 //! Short forms of the long runs in `soak`: random relayed calls, random calls through the B2BUA, and
 //! calls with a refresh every 90 seconds.
 
+use peers::process::built;
 use std::process::Command;
 
 fn run(program: &str, arguments: &[&str]) {
-    let status = Command::new(program).args(arguments).status();
+    let mut command = Command::new(program);
+    // Its file is not where those of tests are, from which it would find these.
+    for (name, variable) in [("barebell", "BAREBELL_BIN"), ("barebell-phone", "BAREBELL_PHONE_BIN")]
+    {
+        command.env(variable, built(name, variable));
+    }
+    let status = command.args(arguments).status();
     assert!(status.expect("the program starts").success(), "see its output");
 }
 
