@@ -1,11 +1,14 @@
 //! The page that the server serves: a user logs in, calls a desk phone, and is called.
 
 use peers::devtools::Devtools;
-use peers::phone::Kind::Baresip;
+use peers::link::Link;
+use peers::phone::Kind::{Barebell, Baresip};
 use peers::phone::{Action, Event, Phone};
+use peers::process::wait_until;
 use peers::server::{DOMAIN, TRUSTS_NOBODY};
 use peers::test_server::{PASSWORD, TestServer};
 use peers::transport::Transport::Udp;
+use std::net::SocketAddr;
 
 /// The frequency of the page's microphone in Hz.
 const TONE: u32 = 1_500;
@@ -37,6 +40,10 @@ const AUDIO: &str = "(() => {
 /// The texts that the page shows.
 const SHOWN: &str = "['state', 'talk'].map((id) => document.getElementById(id)?.textContent)";
 
+fn settings() -> String {
+    format!("{TRUSTS_NOBODY}[websocket]\npage = true\n")
+}
+
 struct Rig {
     exchange: TestServer,
     page: Devtools,
@@ -45,10 +52,22 @@ struct Rig {
 impl Rig {
     /// A server with the page open.
     fn new() -> Self {
-        let settings = format!("{TRUSTS_NOBODY}[websocket]\npage = true\n");
-        let exchange = TestServer::with(&settings, &[]);
+        let exchange = TestServer::with(&settings(), &[]);
         let url = exchange.server.web_url().replace("wss:", "https:");
-        let mut page = Devtools::open(&format!("{url}/"), &exchange.server.certificate());
+        let page = Devtools::open(&format!("{url}/"), &exchange.server.certificate());
+        Self::with(exchange, page)
+    }
+
+    /// A server with the page open on the machine of `link`.
+    fn on(link: &Link) -> Self {
+        let place = SocketAddr::new(link.here.into(), 8443);
+        let exchange = TestServer::with(&settings(), &["--listen", &format!("wss:{place}")]);
+        let url = format!("https://{place}/");
+        let page = Devtools::open_on(&link.machine, &url, &exchange.server.certificate());
+        Self::with(exchange, page)
+    }
+
+    fn with(exchange: TestServer, mut page: Devtools) -> Self {
         page.wait_for("document.querySelectorAll('#keys button').length === 12", SHOWN);
         page.evaluate(AUDIO);
         Self { exchange, page }
@@ -72,6 +91,19 @@ impl Rig {
     fn wait_for(&mut self, id: &str, text: &str) {
         let script = format!("document.getElementById('{id}').textContent.includes('{text}')");
         self.page.wait_for(&script, SHOWN);
+    }
+
+    /// Waits until the page is registered from the address of `link`, and hears `phone` again, and
+    /// `phone` hears the page.
+    fn hears_after(&mut self, link: &Link, phone: &mut Phone) {
+        let flow = format!("wss:{}:", link.machine.address);
+        wait_until("a registration from the other network", || {
+            let found = self.exchange.server.registrations_of("alice");
+            found.iter().any(|it| it.flow.starts_with(&flow)).then_some(())
+        });
+        self.page
+            .wait_for("!document.getElementById('talk').textContent.includes('interr')", SHOWN);
+        self.hear(phone);
     }
 
     /// Waits until the page and `phone` hear each other.
@@ -137,4 +169,37 @@ fn a_phone_calls_the_page() {
     rig.hear(&mut phone);
     phone.act(&Action::HangUp);
     rig.wait_for("talk", "The other end has hung up");
+}
+
+/// The machine of the page leaves its network for another one: the page opens another connection to
+/// the server, and ICE is restarted. Its calls go on, and each end can end them.
+/// Requires root.
+#[test]
+fn a_change_of_the_network_keeps_the_call() {
+    let mut link = Link::open();
+    let mut rig = Rig::on(&link);
+    rig.log_in(PASSWORD);
+    rig.wait_for("state", "Logged in as alice");
+    let mut phone = Phone::registered(Barebell, rig.exchange.account("bob", Udp));
+    rig.fill("target", "bob");
+    rig.click("start");
+    phone.wait_for(Event::Incoming);
+    phone.act(&Action::Answer);
+    rig.wait_for("talk", "In a call with bob");
+    rig.hear(&mut phone);
+    link.change_network();
+    rig.hears_after(&link, &mut phone);
+    phone.act(&Action::HangUp);
+    rig.wait_for("talk", "The other end has hung up");
+    // Another call, from the other network, ends by the page after a further change.
+    rig.fill("target", "bob");
+    rig.click("start");
+    phone.wait_for(Event::Incoming);
+    phone.act(&Action::Answer);
+    rig.wait_for("talk", "In a call with bob");
+    rig.hear(&mut phone);
+    link.change_network();
+    rig.hears_after(&link, &mut phone);
+    rig.click("hang");
+    phone.wait_for(Event::Ended);
 }

@@ -2,6 +2,7 @@
 
 use crate::browser::arguments;
 use crate::folder::Folder;
+use crate::nat::Machine;
 use crate::process::{DEADLINE, Process, Program, poll, run};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -33,12 +34,25 @@ impl Devtools {
     /// The browser does not start.
     #[must_use]
     pub fn open(url: &str, certificate: &Path) -> Self {
+        Self::with(SHELL.command(), url, certificate)
+    }
+
+    /// As [`open`](Self::open), on another machine.
+    ///
+    /// # Panics
+    /// As for [`open`](Self::open).
+    #[must_use]
+    pub fn open_on(machine: &Machine, url: &str, certificate: &Path) -> Self {
+        Self::with(machine.command(SHELL.name), url, certificate)
+    }
+
+    /// Opens the page in the browser that the shell `command` starts.
+    fn with(mut command: Command, url: &str, certificate: &Path) -> Self {
         let folder = Folder::new("devtools");
         let pipes = [folder.join("in"), folder.join("out")];
         let mut mkfifo = Command::new(MKFIFO.name);
         mkfifo.args(&pipes);
         let _ = run(MKFIFO, mkfifo);
-        let mut command = SHELL.command();
         command.args(["-c", SCRIPT, "sh"]).args(&pipes).arg("--remote-debugging-pipe");
         command.args(arguments(&folder, certificate)).arg("about:blank");
         let process = Process::start(SHELL, command, &folder.join("chromium.log"));

@@ -9,6 +9,7 @@ pub mod devtools;
 pub mod folder;
 pub mod image;
 pub mod kamailio;
+pub mod link;
 pub mod linphone;
 pub mod nat;
 pub mod office;

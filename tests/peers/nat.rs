@@ -26,7 +26,7 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// The network namespace.
-    namespace: String,
+    pub(crate) namespace: String,
     /// The address behind the NAT.
     pub address: Ipv4Addr,
 }

@@ -44,11 +44,24 @@ export class Agent {
         socket.onclose = () => this.#lose();
     }
 
+    // True if requests reach the server.
+    get isReady() {
+        return this.#isRegistered;
+    }
+
+    // Opens another connection: over the present one no request is answered.
+    reconnect() {
+        const socket = this.#socket;
+        socket.onclose = socket.onmessage = null;
+        socket.close();
+        this.#lose();
+    }
+
     #lose() {
         clearTimeout(this.#timer);
         this.#isRegistered = false;
         this.#waiting.forEach(({ finish }) => finish(new Message('SIP/2.0 503 No connection', [])));
-        this.call?.end('The connection to the server is lost');
+        this.call?.lose();
         if (!this.#isWanted) return;
         this.onState(`No connection to the server; the next attempt is in ${this.#pause} s`, false);
         this.#timer = setTimeout(() => this.#connect(), this.#pause * 1000);
@@ -69,11 +82,13 @@ export class Agent {
         }
         if (response.status >= 200 && response.status < 300) {
             this.#pause = 1;
+            const isNew = !this.#isRegistered;
             this.#isRegistered = true;
             const own = response.list('contact').find((contact) => contact.includes(this.host)) ?? '';
             const granted = Number(parameter(own, 'expires') || response.get('expires')) || expires;
             this.#timer = setTimeout(() => this.#register(expires), granted * 800);
             this.onState(`Logged in as ${this.user}`, true);
+            if (isNew) this.call?.resume();
         } else if ([401, 403, 404, 407].includes(response.status)) {
             this.#isRegistered = false;
             const offers = response.all('www-authenticate').some((value) => /SHA-256\b/i.test(value));

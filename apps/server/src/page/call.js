@@ -5,6 +5,10 @@ import { METHODS, nameOf, parameter, respond, token, uriOf } from './sip.js';
 const T1 = 500;
 const T2 = 4_000;
 const LAST = 32_000;
+// The longest time without a path of the audio, in milliseconds. The server ends such a call then, too (RFC 7675 section 5.1).
+const CUT = 30_000;
+// The longest wait for the first response to another offer, in milliseconds. After it another connection is opened.
+const SILENCE = 5_000;
 
 const WORDS = {
     400: 'The server rejects the call', 403: 'This call is not allowed', 404: 'There is no such user or number',
@@ -13,6 +17,8 @@ const WORDS = {
     503: 'The server is overloaded or not reachable', 600: 'Busy', 603: 'The call is declined', 604: 'There is no such user or number',
 };
 
+const sleep = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+const NO_AUDIO = 'The audio does not arrive';
 const isSuccess = ({ status }) => status >= 200 && status < 300;
 
 export class Call {
@@ -27,6 +33,10 @@ export class Call {
     #isCancelled = false;
     #canCancel = false;
     #sound = null;
+    #hadPath = false;
+    #cut = 0;
+    #isOffering = false;
+    #isRestarting = false;
 
     // The `state` is ringing (incoming), calling, talking or ended. `onChange` is called after a change.
     constructor(agent, properties) {
@@ -71,6 +81,7 @@ export class Call {
     end(text) {
         if (this.state === 'ended') return;
         clearTimeout(this.#timer);
+        clearTimeout(this.#cut);
         this.#stream?.getTracks().forEach((track) => track.stop());
         this.#peer?.close();
         if (this.#agent.call === this) this.#agent.call = null;
@@ -104,9 +115,85 @@ export class Call {
             this.#sound = streams[0] ?? new MediaStream([track]);
             this.#change({ sound: this.#sound });
         };
-        this.#peer.onconnectionstatechange = () => {
-            if (this.#peer.connectionState === 'failed') this.#leave('The audio does not arrive');
-        };
+        this.#peer.onconnectionstatechange = () => this.#follow(this.#peer.connectionState);
+    }
+
+    // Follows the path of the audio. If it is lost, as by a change of the network, another one is looked for, but for incoming calls:
+    // Chromium plays nothing after an offer of its own in a call that it has answered.
+    #follow(state) {
+        if (state === 'connected') {
+            this.#hadPath = true;
+            clearTimeout(this.#cut);
+            this.#cut = 0;
+            if (this.state === 'talking') this.#change({ text: '' });
+        } else if (state === 'failed' && (this.isIncoming || !this.#hadPath)) {
+            this.#leave(NO_AUDIO);
+        } else if (['disconnected', 'failed'].includes(state) && this.state === 'talking' && !this.isIncoming) {
+            this.#cut ||= setTimeout(() => this.#leave(NO_AUDIO), CUT);
+            this.#change({ text: 'The audio is interrupted' });
+            this.#restart();
+        }
+    }
+
+    // The connection to the server is lost. An outgoing call that is answered goes on over the next one.
+    lose() {
+        if (this.state !== 'talking' || this.isIncoming) this.end('The connection to the server is lost');
+    }
+
+    // Another connection to the server is open. It may come from another network.
+    resume() {
+        this.#restart();
+    }
+
+    // Offers other candidates (RFC 8445 section 9), until the other end has responded.
+    async #restart() {
+        if (this.#isRestarting) return;
+        this.#isRestarting = true;
+        while (this.state === 'talking' && this.#agent.isReady && await this.#mustRepeat()) {
+            // The pause of the end that has begun the call (RFC 3261 section 14.1).
+            await sleep(Math.random() * 1_900 + 2_100);
+        }
+        this.#isRestarting = false;
+    }
+
+    // Makes such an offer. Returns true if it must be repeated: the other end offers at the same time, or the connection was lost.
+    async #mustRepeat() {
+        if (this.#answer || this.#peer.signalingState !== 'stable') return true;
+        this.#isOffering = true;
+        try {
+            const body = await this.#describe(await this.#peer.createOffer({ iceRestart: true }));
+            const silence = setTimeout(() => this.#agent.reconnect(), SILENCE);
+            let invite;
+            const { response } = await this.#agent.ask('INVITE', this.target, () => ++this.#sequence, () => this.#fields(), {
+                body,
+                onBegin: (request) => { invite = request; },
+                onProgress: () => clearTimeout(silence),
+            });
+            clearTimeout(silence);
+            if (isSuccess(response)) {
+                if (response.get('contact')) this.target = uriOf(response.get('contact'));
+                this.#acknowledge(invite);
+                await this.#take('answer', response.description);
+                return false;
+            }
+            if ([408, 481].includes(response.status)) this.#leave('The other end has left the call');
+            await this.#rollBack();
+            return [491, 503].includes(response.status);
+        } catch {
+            this.#leave(NO_AUDIO);
+            return false;
+        } finally {
+            this.#isOffering = false;
+        }
+    }
+
+    #acknowledge(invite) {
+        this.#ack = this.#agent.request('ACK', this.target, invite.sequence, this.#fields());
+        this.#agent.send(this.#ack);
+    }
+
+    #rollBack() {
+        return this.#peer.setLocalDescription({ type: 'rollback' }).catch(() => {});
     }
 
     // Sets the local description, and returns it with all candidates.
@@ -163,8 +250,7 @@ export class Call {
         this.remote = response.get('to');
         this.target = uriOf(response.get('contact'));
         this.routes = response.list('record-route').reverse();
-        this.#ack = this.#agent.request('ACK', this.target, this.invite.sequence, this.#fields());
-        this.#agent.send(this.#ack);
+        this.#acknowledge(this.invite);
         if (this.#isCancelled || this.state === 'ended') return this.#leave('The call is cancelled');
         try {
             await this.#take('answer', response.description);
@@ -238,7 +324,7 @@ export class Call {
             return this.end('The other end has hung up');
         }
         if (method === 'OPTIONS' || (method === 'UPDATE' && !request.description)) return this.#respond(request, 200, 'OK');
-        if (this.state !== 'talking' || this.#answer) return this.#respond(request, 491, 'Request Pending');
+        if (this.state !== 'talking' || this.#answer || this.#isOffering) return this.#respond(request, 491, 'Request Pending');
         if (request.get('contact')) this.target = uriOf(request.get('contact'));
         try {
             const body = await this.#describeFor(request);

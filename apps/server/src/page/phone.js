@@ -21,7 +21,7 @@ function logIn(user, password) {
         onState(text, isReady) {
             show(text);
             part('phone').hidden = !isReady && !call;
-            part('login').hidden = isReady || text === 'Connecting';
+            part('login').hidden = isReady || Boolean(call) || text === 'Connecting';
             part('start').disabled = !isReady;
             if (isReady && !call) part('target').focus();
         },
