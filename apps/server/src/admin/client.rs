@@ -127,6 +127,8 @@ const fn patience(request: &Request) -> Duration {
         | Request::UserDomains { .. }
         | Request::AddUser { .. }
         | Request::ChangeServices { .. }
+        | Request::Accounts
+        | Request::RemoveSecondFactor { .. }
         | Request::AddToken { .. }
         | Request::Tokens
         | Request::RemoveToken { .. }

@@ -18,8 +18,18 @@ pub(super) const SECRET: &str = "secret";
 pub(super) const REALMS: &str = "realms";
 
 /// The migrations, each from one schema version to the next. The first one creates the tables.
-pub(super) const STEPS: [&str; 9] =
-    [TABLES, LOGINS, RECORDS, CALLS, SERVICES, AGENTS, MESSAGES, panel_tables::TABLES, CHANGES];
+pub(super) const STEPS: [&str; 10] = [
+    TABLES,
+    LOGINS,
+    RECORDS,
+    CALLS,
+    SERVICES,
+    AGENTS,
+    MESSAGES,
+    panel_tables::TABLES,
+    CHANGES,
+    panel_tables::SECOND_FACTORS,
+];
 
 /// The key of the setting that is present once records of calls were imported.
 pub(super) const CALLS_IMPORTED: &str = "calls_imported";
