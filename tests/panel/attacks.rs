@@ -33,6 +33,12 @@ fn an_administrator_manages_users_whose_phones_follow() {
     rig.post_form(&format!("/panel/users/alice@{DOMAIN}/remove"), &session, "");
     let _ = rig.exchange.server.wait_for_registrations("alice", 0);
     drop(alice);
+    let accounts = rig.exchange.server.rows(&["account", "list", "--json"]);
+    assert_eq!(accounts.len(), 1, "{accounts:?}");
+    assert_eq!(
+        (&accounts[0]["name"], &accounts[0]["second_factor"]),
+        (&"eve".into(), &false.into())
+    );
     let page = rig.get("/panel/access", &session).body;
     for action in ["make the first administrator", "put user", "change services", "remove user"] {
         assert!(page.contains(action), "{action}: {page}");

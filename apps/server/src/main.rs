@@ -1,6 +1,7 @@
 //! `barebell`: a secure SIP telephone server.
 
 mod access;
+mod account_command;
 mod accounts;
 mod acme;
 mod admin;
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
         Some(Command::Route(flags)) => route_command::run(flags, &mut out),
         Some(Command::Turn(flags)) => turn_command::run(flags, &mut out),
         Some(Command::Voicemail(command)) => voicemail_command::run(command, &mut out),
+        Some(Command::Account(command)) => account_command::run(command, &mut out),
         Some(Command::Token(command)) => token_command::run(command, &mut out),
         Some(Command::Drain(flags)) => draining::run(flags, &mut out),
         Some(Command::Check(flags)) => check::run(flags, &mut out),

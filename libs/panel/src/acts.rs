@@ -41,6 +41,9 @@ impl Panel {
         if let ["users", user, "phone"] = *rest {
             return self.link_for(request, session, user, form);
         }
+        if *rest == ["access", "second-factor"] {
+            return self.new_second_factor(session);
+        }
         let (notice, path) = match self.carry_out(request, id, session, rest, form) {
             Ok((text, path)) => ((false, text), path),
             Err(Problem::NotFound) => return self.failure(404),
@@ -138,6 +141,14 @@ impl Panel {
                 self.change_own_password(request, id, session, form)?;
                 (texts.password_saved.to_owned(), here())
             }
+            ["access", "second-factor", "on"] => {
+                self.turn_on_second_factor(request, id, session, form)?;
+                (texts.second_factor_on.to_owned(), here())
+            }
+            ["access", "second-factor", "off"] => {
+                self.turn_off_second_factor(request, session, form)?;
+                (texts.second_factor_off.to_owned(), here())
+            }
             ["access", ref change @ ..] => {
                 if session.role < Role::Administrator {
                     self.note(
@@ -180,6 +191,27 @@ impl Panel {
         let texts = self.texts;
         let refused = |text: &str| Err(Problem::Refused(text.to_owned()));
         let name = &session.account;
+        self.check_own_password(request, session, form)?;
+        if form.raw("new") != form.raw("again") {
+            return refused(texts.passwords_differ);
+        }
+        self.put_account(request, name, form.raw("new"), session.role)?;
+        self.sessions.end_of(name, Some(id));
+        self.note(request, name, "change the own password", "", None);
+        Ok(())
+    }
+
+    /// Checks the present password of the account of `session` in `form`, within the limits of
+    /// attempts.
+    pub(crate) fn check_own_password(
+        &mut self,
+        request: &Request,
+        session: &Session,
+        form: &Form,
+    ) -> Result<(), Problem> {
+        let texts = self.texts;
+        let refused = |text: &str| Err(Problem::Refused(text.to_owned()));
+        let name = &session.account;
         if !self.clients.may_try(request.source, name, request.now) {
             return refused(texts.log_in_wait);
         }
@@ -189,12 +221,6 @@ impl Panel {
             self.clients.note_failure(request.source, name, request.now);
             return refused(texts.wrong_password);
         }
-        if form.raw("new") != form.raw("again") {
-            return refused(texts.passwords_differ);
-        }
-        self.put_account(request, name, form.raw("new"), session.role)?;
-        self.sessions.end_of(name, Some(id));
-        self.note(request, name, "change the own password", "", None);
         Ok(())
     }
 

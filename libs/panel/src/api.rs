@@ -145,7 +145,7 @@ impl Panel {
     }
 }
 
-/// The answer to a request whose role may have to be `role`.
+/// The answer to a request that failed. `role` is the one that it needs.
 fn refusal(problem: Problem, role: Role) -> Refusal {
     match problem {
         Problem::NotFound => Refusal(404, "there is no such object".to_owned()),

@@ -19,12 +19,14 @@ mod password;
 mod provision;
 mod role;
 mod rows;
+mod second_factor;
 mod server;
 mod sessions;
 mod shows;
 mod templates;
 mod texts;
 mod tokens;
+mod totp;
 
 pub use http::{Method, Reply, Request};
 pub use panel::{Config, Panel, Random};

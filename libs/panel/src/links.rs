@@ -1,6 +1,7 @@
-//! Links by which phones fetch their settings. A link has a random secret, is for one fetch, and
-//! expires. It is in memory: a restart ends it.
+//! Links to the settings of phones. A link has a random secret, is for one fetch, and expires. It is
+//! in memory: a restart ends it.
 
+use crate::server::Mark;
 use crate::templates::Template;
 use crate::tokens;
 use std::collections::HashMap;
@@ -9,8 +10,8 @@ use std::time::Duration;
 
 /// The time after which a link expires.
 pub(crate) const LIFE: Duration = Duration::from_secs(24 * 3600);
-/// The time after the first fetch in which the same source may repeat it: phones ask twice, with
-/// and without a name of their own.
+/// The time after the first fetch until which its source may repeat it: phones ask twice, with and
+/// without a name of their own.
 const REPEATED: Duration = Duration::from_secs(60);
 /// The maximum number of links. Beyond it, the oldest one ends.
 const MAX_LINKS: usize = 1024;
@@ -28,10 +29,23 @@ pub(crate) struct Link {
     /// The transport: `udp`, `tcp` or `tls`.
     pub(crate) transport: &'static str,
     pub(crate) port: u16,
+    /// The mark of the password that the user had then, or got by the last fetch. With another
+    /// password, or without the user, the link has ended.
+    pub(crate) mark: Mark,
     /// The time when it was made.
     pub(crate) made: Duration,
     /// The time and the source of the first fetch.
     pub(crate) fetched: Option<(Duration, IpAddr)>,
+}
+
+/// A link that was made.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    /// The whole link, which is shown once.
+    pub(crate) url: String,
+    /// The time of its end in seconds since 1970.
+    pub(crate) until: u64,
+    pub(crate) template: &'static Template,
 }
 
 /// All links, by the hashes of their secrets.
@@ -92,6 +106,7 @@ mod tests {
             server: "192.0.2.1".to_owned(),
             transport: "udp",
             port: 5060,
+            mark: [0; 32],
             made: Duration::from_secs(made),
             fetched: None,
         }

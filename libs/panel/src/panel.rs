@@ -266,6 +266,7 @@ impl Panel {
         let stored = account.as_ref().map(|account| account.password.as_str());
         let is_right = password::is_right(given, stored);
         let role = account.as_ref().and_then(|account| Role::named(&account.role));
+        let is_right = is_right && self.takes_code(name, form.get("code"), request.now);
         let (true, Some(role)) = (is_right, role) else {
             self.clients.note_failure(request.source, name, request.now);
             let problem = Problem::Refused("wrong name or password".to_owned());

@@ -1,7 +1,7 @@
 //! The making of links for phones, and the fetch of the settings by such a link.
 
 use crate::http::{Reply, Request};
-use crate::links::{LIFE, Link};
+use crate::links::{LIFE, Link, Made};
 use crate::pages::users::address;
 use crate::panel::{Client, Panel, Problem};
 use crate::role::Role;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// The transports of phones.
 const TRANSPORTS: [&str; 3] = ["udp", "tcp", "tls"];
-/// The number of records in which calls of a new phone are looked for.
+/// The number of records that are searched for a call of a new phone.
 const LOOKED_AT: usize = 20;
 
 /// The wishes of a form or a request of the API: empty texts for the usual values.
@@ -23,16 +23,6 @@ pub(crate) struct Wish<'w> {
     pub(crate) kind: &'w str,
     pub(crate) transport: &'w str,
     pub(crate) server: &'w str,
-}
-
-/// A link that was made.
-#[derive(Clone, Debug)]
-pub(crate) struct Made {
-    /// The whole link, which is shown once.
-    pub(crate) url: String,
-    /// The time of its end in seconds since 1970.
-    pub(crate) until: u64,
-    pub(crate) template: &'static Template,
 }
 
 impl Panel {
@@ -82,17 +72,22 @@ impl Panel {
             "" => host(&request.host).to_owned(),
             server => server.to_owned(),
         };
+        let mark = self.server.mark(user).map_err(Problem::Refused)?;
         let link = Link {
             user: user.to_owned(),
             template,
             server,
             transport,
             port,
+            mark: mark.unwrap_or_default(),
             made: request.now,
             fetched: None,
         };
         // The values of the file can be written without an escape.
         file(&link, "x").ok_or_else(|| refused(texts.bad_phone_values))?;
+        if mark.is_none() {
+            return Err(Problem::NotFound);
+        }
         let secret = tokens::text((self.random)());
         self.links.add(&secret, link);
         let scheme = if request.is_secure { "https" } else { "http" };
@@ -107,6 +102,10 @@ impl Panel {
         };
         let first = link.fetched.map_or(request.now, |(at, _)| at);
         let link = link.clone();
+        // The user may have been removed, or the password changed because the link was seen.
+        if self.server.mark(&link.user) != Ok(Some(link.mark)) {
+            return self.failure(404);
+        }
         // 24 random bytes: 32 letters.
         let mut password = tokens::text((self.random)());
         password.truncate(32);
@@ -118,8 +117,10 @@ impl Panel {
         if stored.is_err() {
             return self.failure(422);
         }
+        let mark = self.server.mark(&link.user).ok().flatten();
         if let Some(link) = self.links.find(secret, request.source, request.now) {
             link.fetched = Some((first, request.source));
+            link.mark = mark.unwrap_or_default();
         }
         Reply::settings(link.template.kind, text)
     }

@@ -117,7 +117,8 @@ impl Panel {
                 let before = form.get("before").parse().ok();
                 let is_administrator = session.role == Role::Administrator;
                 let lists = is_administrator.then(|| self.lists(before)).transpose()?;
-                access::access(&view, lists.as_ref())
+                let has_second = self.data.second_factor(&session.account)?.is_some();
+                access::access(&view, has_second, lists.as_ref())
             }
             _ => return Err(Problem::NotFound),
         };
@@ -129,8 +130,16 @@ impl Panel {
         let mut actions = self.data.panel_actions(before.unwrap_or(i64::MAX), PAGE + 1)?;
         let has_more = actions.len() > PAGE;
         actions.truncate(PAGE);
+        let accounts = self.data.panel_accounts()?;
+        let mut second_factors = Vec::new();
+        for account in &accounts {
+            if self.data.second_factor(&account.name)?.is_some() {
+                second_factors.push(account.name.clone());
+            }
+        }
         Ok(Lists {
-            accounts: self.data.panel_accounts()?,
+            accounts,
+            second_factors,
             tokens: self.data.panel_tokens()?,
             next: actions.last().filter(|_| has_more).map(|(id, _)| *id),
             is_first: before.is_none(),

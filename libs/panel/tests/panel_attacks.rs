@@ -3,6 +3,7 @@
 mod own_page;
 mod phones;
 mod rig;
+mod second_factor;
 
 use panel::{Method, Question, Role};
 use rig::{PASSWORD, Rig, asked, field, text};

@@ -13,7 +13,9 @@ pub use calls::{CallFilter, CallRecords, Keep, StoredCall};
 pub use error::Error;
 pub use log::{Log, Severity};
 pub use messages::{KeptMessage, KeptMessages, MessageLimits};
-pub use panel::{MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken};
+pub use panel::{
+    MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken, SecondFactor,
+};
 
 use sip::Instant;
 use sip_server::journal_record::Record;

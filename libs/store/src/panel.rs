@@ -17,6 +17,15 @@ pub struct PanelAccount {
     pub created: u64,
 }
 
+/// The second factor of an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecondFactor {
+    /// The secret of its codes.
+    pub secret: Vec<u8>,
+    /// The step of the last used code.
+    pub used: u64,
+}
+
 /// A token of a program that uses the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PanelToken {
@@ -64,11 +73,29 @@ pub trait PanelData: Send + Sync {
     /// [`Error`] if the storage fails.
     fn put_panel_account(&self, account: &PanelAccount) -> Result<(), Error>;
 
-    /// Removes an account. Returns false if there was none of that name.
+    /// Removes an account with its second factor. Returns false if there was none of that name.
     ///
     /// # Errors
     /// [`Error`] if the storage fails.
     fn remove_panel_account(&self, name: &str) -> Result<bool, Error>;
+
+    /// The second factor of an account, if it has one.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn second_factor(&self, account: &str) -> Result<Option<SecondFactor>, Error>;
+
+    /// Stores or replaces the second factor of an account.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn put_second_factor(&self, account: &str, factor: &SecondFactor) -> Result<(), Error>;
+
+    /// Removes the second factor of an account. Returns false if it had none.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn remove_second_factor(&self, account: &str) -> Result<bool, Error>;
 
     /// All tokens, by name.
     ///

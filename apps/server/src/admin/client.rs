@@ -128,6 +128,8 @@ const fn patience(request: &Request) -> Duration {
         | Request::FindUser { .. }
         | Request::AddUser { .. }
         | Request::ChangeServices { .. }
+        | Request::Accounts
+        | Request::RemoveSecondFactor { .. }
         | Request::AddToken { .. }
         | Request::Tokens
         | Request::RemoveToken { .. }

@@ -1,5 +1,6 @@
 //! The execution of requests, independent of their origin and of the destination of the answer.
 
+use super::account;
 use super::desk::Desk;
 use super::sink::Sink;
 use super::token::{self, Token};
@@ -208,6 +209,14 @@ fn answer_rows<S: Sink>(
                 ServicesRow { uri: identity.uri(), services: Services::from(&services), unknown };
             desk.services_changed(&identity.name, &identity.domain, services);
             result = sink.row(row);
+        }
+        Request::Accounts => {
+            let accounts = account::list(desk.panel_data())?;
+            result = accounts.into_iter().try_for_each(|it| sink.row(it));
+        }
+        Request::RemoveSecondFactor { name } => {
+            let changed = account::remove_second_factor(desk.panel_data(), name);
+            result = sink.row(changed.map_err(Refusal::Request)?);
         }
         Request::AddToken { name, role } => {
             let added = token::add(desk.panel_data(), name, role).map_err(Refusal::Request)?;

@@ -4,6 +4,7 @@
 //! The client sends a [`Request`] as one line of JSON, followed by the file for an import. The
 //! server answers with lines of JSON, each an [`Answer`]: any number of rows and one end.
 
+pub(crate) mod account;
 pub(crate) mod ask;
 pub(crate) mod client;
 pub(crate) mod commands;
@@ -166,6 +167,13 @@ pub(crate) enum Request {
         domain: Option<String>,
         /// The change.
         change: ServiceChange,
+    },
+    /// A row for each account of the panel, an [`Account`](account::Account).
+    Accounts,
+    /// One row, an [`Account`](account::Account): the one without its second factor now.
+    RemoveSecondFactor {
+        /// The name.
+        name: String,
     },
     /// One row, an [`AddedToken`](token::AddedToken).
     AddToken {

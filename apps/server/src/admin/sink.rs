@@ -1,5 +1,6 @@
 //! The destination of an answer.
 
+use super::account::Account;
 use super::limited_use::LimitedUse;
 use super::token::{AddedToken, Token};
 use super::trunk::Trunk;
@@ -29,6 +30,7 @@ impl Row for Drained {}
 impl Row for MessageCounts {}
 impl Row for super::UserFound {}
 impl Row for Registration {}
+impl Row for Account {}
 impl Row for Token {}
 impl Row for AddedToken {}
 impl Row for Trunk {}

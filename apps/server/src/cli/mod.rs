@@ -1,5 +1,6 @@
 //! The command line.
 
+mod account;
 mod calls;
 mod office;
 mod place;
@@ -11,6 +12,7 @@ use crate::config_file::{self, LoadError};
 use crate::domains;
 use crate::listen::Listen;
 use crate::settings::Settings;
+pub(crate) use account::AccountCommand;
 pub(crate) use calls::{CallsCommand, CallsFlags, DrainFlags, HistoryFlags};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -72,6 +74,9 @@ pub(crate) enum Command {
     /// List, export and delete the messages of mailboxes
     #[command(subcommand)]
     Voicemail(VoicemailCommand),
+    /// List the accounts of the panel, and remove a second factor
+    #[command(subcommand)]
+    Account(AccountCommand),
     /// Add, list and remove tokens of the HTTP API
     #[command(subcommand)]
     Token(TokenCommand),

@@ -1,7 +1,8 @@
 //! Accounts, tokens, actions, and the own password.
 
 use super::frame::{View, page};
-use super::parts::{button, cell, field, form, pager, role_field, table};
+use super::parts::{button, cell, code_field, field, form, pager, role_field, table};
+use super::phones::qr;
 use crate::form::query;
 use crate::role::Role;
 use crate::rows::time;
@@ -13,6 +14,8 @@ use store::{PanelAccount, PanelAction, PanelToken};
 #[derive(Debug)]
 pub(crate) struct Lists {
     pub(crate) accounts: Vec<PanelAccount>,
+    /// The names of the accounts with a second factor.
+    pub(crate) second_factors: Vec<String>,
     pub(crate) tokens: Vec<PanelToken>,
     pub(crate) actions: Vec<(i64, PanelAction)>,
     /// True if the actions are the latest.
@@ -22,7 +25,7 @@ pub(crate) struct Lists {
 }
 
 /// The page, with the lists if the account is of an administrator.
-pub(crate) fn access(view: &View<'_>, lists: Option<&Lists>) -> String {
+pub(crate) fn access(view: &View<'_>, has_second: bool, lists: Option<&Lists>) -> String {
     let texts = view.texts;
     let own = html! {
         (field("password", "password", texts.present_password, ""))
@@ -35,8 +38,9 @@ pub(crate) fn access(view: &View<'_>, lists: Option<&Lists>) -> String {
             h2 { (texts.own_password) }
             (form(view, "/panel/access/password", None, &own))
         }
+        (second_factor_part(view, has_second))
         @if let Some(lists) = lists {
-            (accounts(view, &lists.accounts))
+            (accounts(view, lists))
             (tokens(view, &lists.tokens))
             (actions(view, lists))
         }
@@ -44,13 +48,56 @@ pub(crate) fn access(view: &View<'_>, lists: Option<&Lists>) -> String {
     page(view, "/panel/access", texts.access, &body)
 }
 
+/// The part of the page about the own second factor.
+fn second_factor_part(view: &View<'_>, is_on: bool) -> Markup {
+    let texts = view.texts;
+    let off = html! {
+        (field("password", "password", texts.present_password, ""))
+        (code_field(texts.code))
+        button.danger { (texts.turn_off) }
+    };
+    let on = html! { button { (texts.turn_on) } };
+    html! {
+        section {
+            h2 { (texts.second_factor) }
+            @if is_on {
+                p { (texts.second_factor_is_on) }
+                (form(view, "/panel/access/second-factor/off", None, &off))
+            } @else {
+                p { (texts.second_factor_about) }
+                (form(view, "/panel/access/second-factor", None, &on))
+            }
+        }
+    }
+}
+
+/// The page with the new `secret` of a second factor, which the form turns on.
+pub(crate) fn second_factor(view: &View<'_>, secret: &str, uri: &str) -> String {
+    let texts = view.texts;
+    let confirm = html! {
+        input type="hidden" name="secret" value=(secret);
+        (field("password", "password", texts.present_password, ""))
+        (code_field(texts.code))
+        button { (texts.turn_on) }
+    };
+    let body = html! {
+        p { (texts.second_factor_scan) }
+        (qr(texts.second_factor_code, uri))
+        p { code { (secret) } }
+        (form(view, "/panel/access/second-factor/on", None, &confirm))
+        p { a href="/panel/access" { (texts.back) } }
+    };
+    page(view, "/panel/access", texts.second_factor, &body)
+}
+
 fn role(view: &View<'_>, name: &str) -> String {
     Role::named(name).map_or(name, |role| view.role_name(role)).to_owned()
 }
 
-fn accounts(view: &View<'_>, accounts: &[PanelAccount]) -> Markup {
+fn accounts(view: &View<'_>, lists: &Lists) -> Markup {
     let texts = view.texts;
-    let rows: Vec<_> = accounts
+    let rows: Vec<_> = lists
+        .accounts
         .iter()
         .map(|account| {
             let sure = fill(texts.remove_sure, &[&account.name]);
@@ -58,12 +105,16 @@ fn accounts(view: &View<'_>, accounts: &[PanelAccount]) -> Markup {
             vec![
                 cell(&account.name),
                 cell(role(view, &account.role)),
+                cell(match lists.second_factors.contains(&account.name) {
+                    true => texts.yes,
+                    false => texts.no,
+                }),
                 cell(time(account.created)),
                 button(view, "/panel/access/accounts/remove", sent, texts.remove, &sure),
             ]
         })
         .collect();
-    let heads = [texts.account, texts.role, texts.created, texts.remove];
+    let heads = [texts.account, texts.role, texts.second_factor, texts.created, texts.remove];
     let add = html! {
         (field("text", "name", texts.name, ""))
         (field("password", "new", texts.password, ""))

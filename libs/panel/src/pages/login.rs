@@ -1,7 +1,7 @@
 //! The login and the making of the first administrator.
 
 use super::frame::bare;
-use super::parts::field;
+use super::parts::{code_field, field};
 use crate::password::MIN_LENGTH;
 use crate::texts::Texts;
 use maud::html;
@@ -9,19 +9,21 @@ use maud::html;
 /// The login of accounts, with a link to that of users if they have pages.
 pub(crate) fn login(texts: &Texts, has_users: bool, notice: Option<&(bool, String)>) -> String {
     let other = has_users.then_some(("/panel/me/login", texts.user_log_in));
-    form("/panel/login", texts, (texts.log_in, texts.name), other, notice)
+    let names = (texts.log_in, texts.name);
+    form("/panel/login", texts, names, Some(texts.login_code), other, notice)
 }
 
 /// The login of users.
 pub(crate) fn user_login(texts: &Texts, notice: Option<&(bool, String)>) -> String {
     let other = Some(("/panel/login", texts.account_log_in));
-    form("/panel/me/login", texts, (texts.user_log_in, texts.user_name), other, notice)
+    form("/panel/me/login", texts, (texts.user_log_in, texts.user_name), None, other, notice)
 }
 
 fn form(
     path: &str,
     texts: &Texts,
     (title, name): (&str, &str),
+    code: Option<&str>,
     other: Option<(&str, &str)>,
     notice: Option<&(bool, String)>,
 ) -> String {
@@ -32,6 +34,7 @@ fn form(
                 input name="name" autocomplete="username" required autofocus maxlength="320";
             }
             (field("password", "password", texts.password, ""))
+            @if let Some(label) = code { (code_field(label)) }
             button { (texts.log_in) }
         }
         @if let Some((path, text)) = other { p { a href=(path) { (text) } } }

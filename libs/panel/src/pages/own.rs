@@ -6,7 +6,7 @@ use super::parts::{button, cell, facts, field, form, live, pager, table, tag};
 use super::phones::{link_form, link_table, new_link};
 use super::users::service_fields;
 use crate::form::query;
-use crate::provision::Made;
+use crate::links::Made;
 use crate::rows::{duration, number, text, time};
 use crate::texts::fill;
 use maud::{Markup, html};

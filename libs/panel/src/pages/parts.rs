@@ -64,6 +64,16 @@ pub(crate) fn field(kind: &str, name: &str, label: &str, value: &str) -> Markup 
     }
 }
 
+/// The field for a code of a second factor.
+pub(crate) fn code_field(label: &str) -> Markup {
+    html! {
+        label {
+            span { (label) }
+            input name="code" inputmode="numeric" autocomplete="one-time-code" maxlength="8";
+        }
+    }
+}
+
 /// The choice of a role.
 pub(crate) fn role_field(view: &View<'_>) -> Markup {
     html! {

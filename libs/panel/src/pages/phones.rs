@@ -2,7 +2,7 @@
 
 use super::frame::View;
 use super::parts::{cell, field, form, table};
-use crate::provision::Made;
+use crate::links::Made;
 use crate::rows::{number, text, time};
 use crate::templates::{TEMPLATES, Template};
 use crate::texts::fill;
@@ -76,7 +76,7 @@ pub(super) fn new_link(view: &View<'_>, made: &Made, back: &str) -> Markup {
 }
 
 /// The QR code of `text`.
-fn qr(label: &str, text: &str) -> Markup {
+pub(super) fn qr(label: &str, text: &str) -> Markup {
     let Ok(code) = QrCode::encode_text(text, QrCodeEcc::Medium) else { return html! {} };
     // Four modules of white around it, as ISO/IEC 18004 demands.
     let size = code.size() + 8;

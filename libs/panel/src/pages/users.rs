@@ -4,7 +4,7 @@ use super::frame::{View, page};
 use super::parts::{cell, field, form, live, pager, search, table};
 use super::phones::{link_form, link_table, new_link};
 use crate::form::{encoded, query};
-use crate::provision::Made;
+use crate::links::Made;
 use crate::role::Role;
 use crate::rows::{duration, number, text};
 use crate::texts::fill;

@@ -1,16 +1,18 @@
-//! Links for phones: who may make one, what a fetch changes, and its states.
+//! Links for phones: the right to make one, the changes by a fetch, and the states.
 
 use crate::rig::{Rig, asked, field, text};
 use panel::{Method, Question, Role};
 use serde_json::Value;
 use std::time::Duration;
 
+const BOB: &str = "bob@a.com";
 const API: &str = "/api/v1/users/bob/phone-links";
 
-/// A rig in which `bob` of the domain `a.com` is a user, with a token of an operator.
+/// A rig with the user `bob` of the domain `a.com`, and a token of an operator.
 fn rig() -> (Rig, String) {
     let rig = Rig::of_role(Role::Operator);
     "a.com".clone_into(&mut *rig.server.text.lock());
+    rig.server.passwords.lock().insert(BOB.to_owned(), "a password".to_owned());
     let token = rig.token(Role::Operator);
     (rig, token)
 }
@@ -96,6 +98,24 @@ fn links_expire_and_cannot_be_guessed() {
     rig.now += Duration::from_secs(24 * 3600);
     assert_eq!(rig.get(&path).status, 404);
     assert_eq!(set_passwords(&rig), [""; 0]);
+}
+
+#[test]
+fn a_link_ends_with_its_user_and_with_another_password() {
+    let (mut rig, token) = rig();
+    let path = link(&mut rig, &token, "{\"kind\":\"snom\"}");
+    let first = rig.server.passwords.lock().remove(BOB).unwrap();
+    assert_eq!(rig.get(&path).status, 404, "the user was removed");
+    rig.server.passwords.lock().insert(BOB.to_owned(), "another password".to_owned());
+    assert_eq!(rig.get(&path).status, 404, "the password was changed");
+    assert_eq!(set_passwords(&rig), [""; 0], "no user is added");
+    rig.server.passwords.lock().insert(BOB.to_owned(), first);
+    assert_eq!(rig.get(&path).status, 200);
+    rig.server.passwords.lock().insert(BOB.to_owned(), "another password".to_owned());
+    assert_eq!(rig.get(&path).status, 404, "the password was changed after the fetch");
+    rig.server.passwords.lock().clear();
+    let body = "{\"kind\":\"snom\"}";
+    assert_eq!(rig.api(&token, Method::Post, API, body).status, 404, "there is no such user");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use sip::digest::Ha1Set;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Error, PanelAccount, PanelAction, PanelData, PanelToken};
+use store::{Error, PanelAccount, PanelAction, PanelData, PanelToken, SecondFactor};
 
 /// A server that records the questions.
 #[derive(Default)]
@@ -120,6 +120,7 @@ pub(crate) struct Memory {
     pub(crate) accounts: Mutex<Vec<PanelAccount>>,
     pub(crate) tokens: Mutex<Vec<PanelToken>>,
     pub(crate) actions: Mutex<Vec<PanelAction>>,
+    pub(crate) second_factors: Mutex<BTreeMap<String, SecondFactor>>,
 }
 
 impl PanelData for Memory {
@@ -139,6 +140,19 @@ impl PanelData for Memory {
         let before = accounts.len();
         accounts.retain(|it| it.name != name);
         Ok(accounts.len() < before)
+    }
+
+    fn second_factor(&self, account: &str) -> Result<Option<SecondFactor>, Error> {
+        Ok(self.second_factors.lock().get(account).cloned())
+    }
+
+    fn put_second_factor(&self, account: &str, factor: &SecondFactor) -> Result<(), Error> {
+        self.second_factors.lock().insert(account.to_owned(), factor.clone());
+        Ok(())
+    }
+
+    fn remove_second_factor(&self, account: &str) -> Result<bool, Error> {
+        Ok(self.second_factors.lock().remove(account).is_some())
     }
 
     fn panel_tokens(&self) -> Result<Vec<PanelToken>, Error> {

@@ -3,7 +3,9 @@
 use super::failure::to;
 use super::services;
 use super::{Error, Sqlite};
-use crate::panel::{MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken};
+use crate::panel::{
+    MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken, SecondFactor,
+};
 use rusqlite::{OptionalExtension, Row, params};
 use sip::digest::Ha1Set;
 use sip_server::CallServices;
@@ -33,7 +35,36 @@ impl PanelData for Sqlite {
     }
 
     fn remove_panel_account(&self, name: &str) -> Result<bool, Error> {
+        self.remove_second_factor(name)?;
         self.change("DELETE FROM panel_account WHERE name = ?1", params![name])
+    }
+
+    fn second_factor(&self, account: &str) -> Result<Option<SecondFactor>, Error> {
+        let database = self.database();
+        let read = || {
+            let mut select = database.prepare_cached(
+                "SELECT secret, used FROM panel_second_factor WHERE account = ?1",
+            )?;
+            let factor = |row: &Row<'_>| {
+                let used = row.get::<_, i64>(1)?.cast_unsigned();
+                Ok(SecondFactor { secret: row.get(0)?, used })
+            };
+            select.query_row([account], factor).optional()
+        };
+        read().map_err(to("read the data of the panel"))
+    }
+
+    fn put_second_factor(&self, account: &str, factor: &SecondFactor) -> Result<(), Error> {
+        let SecondFactor { secret, used } = factor;
+        self.change(
+            "INSERT OR REPLACE INTO panel_second_factor VALUES (?1, ?2, ?3)",
+            params![account, secret, used.cast_signed()],
+        )
+        .map(drop)
+    }
+
+    fn remove_second_factor(&self, account: &str) -> Result<bool, Error> {
+        self.change("DELETE FROM panel_second_factor WHERE account = ?1", params![account])
     }
 
     fn panel_tokens(&self) -> Result<Vec<PanelToken>, Error> {
@@ -190,6 +221,25 @@ mod tests {
         assert_eq!(storage.panel_tokens().unwrap(), [token]);
         assert!(storage.remove_panel_token("ci").unwrap());
         assert!(storage.panel_tokens().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_second_factor_is_replaced_and_removed_with_its_account() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        storage.put_panel_account(&account("eve", "operator")).unwrap();
+        assert_eq!(storage.second_factor("eve").unwrap(), None);
+        let factor = |used| SecondFactor { secret: vec![1; 20], used };
+        storage.put_second_factor("eve", &factor(5)).unwrap();
+        storage.put_second_factor("eve", &factor(6)).unwrap();
+        assert_eq!(storage.second_factor("eve").unwrap(), Some(factor(6)));
+        assert!(storage.remove_second_factor("eve").unwrap());
+        assert!(!storage.remove_second_factor("eve").unwrap());
+        storage.put_second_factor("eve", &factor(7)).unwrap();
+        storage.put_panel_account(&account("eve", "reader")).unwrap();
+        assert!(storage.second_factor("eve").unwrap().is_some(), "a new password keeps it");
+        assert!(storage.remove_panel_account("eve").unwrap());
+        assert_eq!(storage.second_factor("eve").unwrap(), None);
     }
 
     #[test]

@@ -25,9 +25,19 @@ pub(super) const TABLES: &str = "
     ) STRICT;
 ";
 
+/// The second factors of accounts. `used` is the step of the last used code.
+pub(super) const SECOND_FACTORS: &str = "
+    CREATE TABLE panel_second_factor (
+        account TEXT PRIMARY KEY NOT NULL,
+        secret BLOB NOT NULL,
+        used INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+";
+
 /// The tables, their keys and their other columns, for the recovery of a damaged database.
-pub(super) const COPIED: [(&str, &str, &str); 3] = [
+pub(super) const COPIED: [(&str, &str, &str); 4] = [
     ("panel_account", "name", "role, password, created"),
+    ("panel_second_factor", "account", "secret, used"),
     ("panel_token", "name", "role, hash, created"),
     ("panel_action", "id", "at, account, source, action, object, error"),
 ];

@@ -18,7 +18,7 @@ pub(super) const SECRET: &str = "secret";
 pub(super) const REALMS: &str = "realms";
 
 /// The migrations, each from one schema version to the next. The first one creates the tables.
-pub(super) const STEPS: [&str; 10] = [
+pub(super) const STEPS: [&str; 11] = [
     TABLES,
     LOGINS,
     RECORDS,
@@ -29,6 +29,7 @@ pub(super) const STEPS: [&str; 10] = [
     panel_tables::TABLES,
     CHANGES,
     CALL_USERS,
+    panel_tables::SECOND_FACTORS,
 ];
 
 /// The key of the setting that is present once records of calls were imported.
