@@ -74,11 +74,16 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
     use stun::turn::attribute_type as turn_at;
-    use stun::{Class, Message, Writer};
+    use stun::{Class, Message, Writer, attribute_type as at};
+
+    const REALM: &[u8] = b"example.org";
+
+    fn credentials() -> TurnCredentials {
+        TurnCredentials { user: "alice".into(), password: "x".into() }
+    }
 
     fn setup(address: SocketAddr, transport: TurnTransport) -> IceSetup {
-        let credentials = TurnCredentials { user: "alice".into(), password: "x".into() };
-        let server = TurnServer { address, transport, credentials };
+        let server = TurnServer { address, transport, credentials: credentials() };
         IceSetup { stun: Vec::new(), turn: vec![(server, None)], tls: None }
     }
 
@@ -88,25 +93,34 @@ mod tests {
             let server = UdpSocket::bind("127.0.0.1:0").unwrap();
             let address = server.local_addr().unwrap();
             let answering = thread::spawn(move || {
-                let (mut datagram, mut answer) = ([0; 512], Vec::new());
+                let mut datagram = [0; 512];
                 loop {
                     let (length, from) = server.recv_from(&mut datagram).unwrap();
                     let request = Message::parse(&datagram[..length]).unwrap();
                     if request.method != stun::turn::method::ALLOCATE {
                         continue;
                     }
-                    let class = if relays { Class::Success } else { Class::Error };
+                    let is_signed = request.value(at::USERNAME).is_some();
+                    let class = if relays && is_signed { Class::Success } else { Class::Error };
+                    let mut answer = Vec::new();
                     let mut writer = Writer::new(class, request.method, request.id, &mut answer);
-                    match relays {
-                        true => writer.xor_address(
-                            turn_at::XOR_RELAYED_ADDRESS,
-                            ([192, 0, 2, 1], 50_000).into(),
-                        ),
-                        false => writer.error(508, "Full"),
+                    match (relays, is_signed) {
+                        (false, _) => writer.error(508, "Full").unwrap(),
+                        (true, false) => {
+                            writer.error(401, "Unauthorized").unwrap();
+                            writer.attribute(at::REALM, REALM).unwrap();
+                            writer.attribute(at::NONCE, b"nonce").unwrap();
+                        }
+                        (true, true) => {
+                            let relayed = ([192, 0, 2, 1], 50_000).into();
+                            writer.xor_address(turn_at::XOR_RELAYED_ADDRESS, relayed).unwrap();
+                            writer.integrity(&credentials().key(REALM)).unwrap();
+                        }
                     }
-                    .unwrap();
                     server.send_to(&answer, from).unwrap();
-                    return;
+                    if is_signed || !relays {
+                        return;
+                    }
                 }
             });
             let found: Vec<Found> = look(&setup(address, TurnTransport::Udp)).collect();

@@ -355,8 +355,9 @@ impl Client {
     }
 
     fn on_success(&mut self, now: Duration, index: usize, response: &Message<'_>) {
-        // Another response may come: the request goes on (RFC 8489 section 9.2.5).
-        if self.proof.as_ref().is_some_and(|proof| !response.has_integrity(&proof.key)) {
+        // Another response may come: the request goes on (RFC 8489 section 9.2.5). A success
+        // without a challenge before it proves nothing: a TURN server asks for credentials.
+        if self.proof.as_ref().is_none_or(|proof| !response.has_integrity(&proof.key)) {
             return;
         }
         let is_understood = response.unknown_attributes(KNOWN).next().is_none();

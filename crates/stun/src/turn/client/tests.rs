@@ -112,6 +112,8 @@ fn a_relayed_address_is_requested_with_the_nonce_of_the_server() {
     assert_eq!((message.class, message.method), (Class::Request, method::ALLOCATE));
     assert_eq!(message.value(turn_at::REQUESTED_TRANSPORT), Some(&[17, 0, 0, 0][..]));
     assert_eq!(message.value(at::USERNAME), None);
+    handled(&mut client, SECOND, &response(&first, Class::Success, None, allocated));
+    assert!(client.is_waiting(), "a success without a challenge before it is ignored");
     handled(&mut client, SECOND, &error(&first, 401, b"one"));
     let second = request(&mut client, SECOND);
     let message = Message::parse(&second).unwrap();
@@ -133,8 +135,11 @@ fn a_relayed_address_of_ipv6_is_requested_by_its_family() {
     let first = request(&mut client, SECOND);
     let family = Message::parse(&first).unwrap().value(turn_at::REQUESTED_ADDRESS_FAMILY);
     assert_eq!(family, Some(&[2, 0, 0, 0][..]));
-    let response = response(&first, Class::Success, None, allocated);
-    handled(&mut client, SECOND, &response);
+    handled(&mut client, SECOND, &error(&first, 401, b"one"));
+    let second = request(&mut client, SECOND);
+    let family = Message::parse(&second).unwrap().value(turn_at::REQUESTED_ADDRESS_FAMILY);
+    assert_eq!(family, Some(&[2, 0, 0, 0][..]));
+    handled(&mut client, SECOND, &success(&second, allocated));
     assert_eq!(client.poll(SECOND), Some(Event::Failed(Error::Malformed, None)), "it is IPv4");
 }
 
