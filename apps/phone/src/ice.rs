@@ -37,7 +37,7 @@ pub(crate) struct IceSetup {
 const DISCARD: u16 = 9;
 
 /// A datagram of the peer: its arrival, and its contents.
-pub(crate) type Heard = (SystemTime, Vec<u8>);
+pub(crate) type ReceivedDatagram = (SystemTime, Vec<u8>);
 
 /// The agent of one call.
 pub(crate) struct Ice {
@@ -45,7 +45,7 @@ pub(crate) struct Ice {
     socket: UdpSocket,
     local: SocketAddr,
     streams: Vec<Option<Stream>>,
-    heard: VecDeque<Heard>,
+    heard: VecDeque<ReceivedDatagram>,
     events: VecDeque<Event>,
 }
 
@@ -140,7 +140,7 @@ impl Ice {
     }
 
     /// The next datagram of the peer.
-    pub(crate) fn next_heard(&mut self) -> Option<Heard> {
+    pub(crate) fn next_heard(&mut self) -> Option<ReceivedDatagram> {
         self.heard.pop_front()
     }
 

@@ -233,19 +233,20 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         false => Sound::Source(Source::named(&line.play).map_err(Outcome::Usage)?),
     };
     let plus = line.srtp_plus;
-    let mut wishes = MediaConfig { security: line.srtp.into(), plus, ..MediaConfig::default() };
+    let mut media_config =
+        MediaConfig { security: line.srtp.into(), plus, ..MediaConfig::default() };
     if let Some(codecs) = &line.codecs {
-        wishes.codecs.clone_from(codecs);
-        wishes.offers_all_codecs = true;
+        media_config.codecs.clone_from(codecs);
+        media_config.offers_all_codecs = true;
     }
     if let Some(suites) = &line.suites {
-        wishes.suites.clone_from(suites);
-        wishes.offers_all_suites = true;
+        media_config.suites.clone_from(suites);
+        media_config.offers_all_suites = true;
     }
     let (mut identity, mut secrets) = (None, None);
-    wishes.key_agreements.clear();
+    media_config.key_agreements.clear();
     for keys in &line.keys {
-        wishes.key_agreements.push(match keys {
+        media_config.key_agreements.push(match keys {
             Keys::Sdes => KeyAgreement::Sdes,
             Keys::Dtls => {
                 let generated = Identity::generate().map_err(|e| Outcome::Failed(e.to_string()))?;
@@ -266,7 +267,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
     Ok(Setup {
         accounts,
         listen: line.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, port).into()),
-        wishes,
+        media_config,
         identity,
         secrets,
         sound,

@@ -1,7 +1,7 @@
 //! The media sockets of one call: one for RTP and one on the next port for RTCP, and the public
 //! address of the first.
 
-use crate::ice::{Heard, Ice, IceSetup};
+use crate::ice::{Ice, IceSetup, ReceivedDatagram};
 use crate::random::random;
 use media::{Channel, Mapper, Mapping};
 use nix::cmsg_space;
@@ -183,7 +183,7 @@ impl Ports {
     }
 
     /// The next datagram that came by ICE.
-    pub(crate) fn next_heard(&mut self) -> Option<Heard> {
+    pub(crate) fn next_heard(&mut self) -> Option<ReceivedDatagram> {
         self.ice.as_mut()?.next_heard()
     }
 }

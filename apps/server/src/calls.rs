@@ -39,8 +39,9 @@ pub(crate) fn running(place: &Place) -> Result<Access, Failure> {
     if !matches!(access, Some(Access::Running(_))) {
         refuse_if_elsewhere(place, &data)?;
     }
-    access
-        .ok_or_else(|| Failure::said(format!("no server runs with the data in {}", data.display())))
+    access.ok_or_else(|| {
+        Failure::message(format!("no server runs with the data in {}", data.display()))
+    })
 }
 
 /// The time without packets from which on it is shown: shorter times are the silence of a talk.

@@ -98,7 +98,7 @@ impl TlsSettings {
         names: &[String],
         before: Option<&Server>,
     ) -> Result<Tls, Failure> {
-        let said = |error: &dyn std::fmt::Display| Failure::said(format!("tls: {error}"));
+        let said = |error: &dyn std::fmt::Display| Failure::message(format!("tls: {error}"));
         let own = Files::own(data);
         let mut files = self.certificates.clone();
         let issued = match self.issued(data) {

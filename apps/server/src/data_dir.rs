@@ -52,7 +52,7 @@ impl DataDir {
                 return Ok(Ok(directory));
             }
             if Instant::now() >= give_up {
-                return Err(Failure::said(format!(
+                return Err(Failure::message(format!(
                     "the data directory {} is in use by another barebell that does not answer; \
                      stop that one first, or choose another directory with --data",
                     path.display()
@@ -65,7 +65,7 @@ impl DataDir {
     /// Does not wait. Returns `None` if another process uses it.
     fn try_open(path: &Path) -> Result<Option<Self>, Failure> {
         let cannot = |what: &str, error: &dyn std::fmt::Display| {
-            Failure::said(format!(
+            Failure::message(format!(
                 "cannot {what} the data directory {}: {error}; choose another one with --data, or \
                  run as a user who may write there",
                 path.display()
@@ -109,7 +109,9 @@ fn check_directory(path: &Path, may_be_anybodys: bool) -> Result<(), Failure> {
     for found in described.iter().filter(|found| !found.is_symlink() || !may_be_anybodys) {
         let is_owner_fine = may_be_anybodys || is_ours(found) || found.uid() == 0;
         if let Some(fault) = fault(path, "data directory", found, is_owner_fine) {
-            return Err(Failure::said(format!("{fault}; or choose another directory with --data")));
+            return Err(Failure::message(format!(
+                "{fault}; or choose another directory with --data"
+            )));
         }
     }
     Ok(())
@@ -118,7 +120,8 @@ fn check_directory(path: &Path, may_be_anybodys: bool) -> Result<(), Failure> {
 /// Checks that the files of this program in the directory `path`, which others cannot change,
 /// belong to this user, and removes the permissions of others on them.
 fn check_files(path: &Path) -> Result<(), Failure> {
-    let of = |path: &Path, error: io::Error| Failure::said(format!("{}: {error}", path.display()));
+    let of =
+        |path: &Path, error: io::Error| Failure::message(format!("{}: {error}", path.display()));
     for entry in path.read_dir().map_err(|error| of(path, error))? {
         let entry = entry.map_err(|error| of(path, error))?;
         let name = entry.file_name();
@@ -133,14 +136,14 @@ fn check_files(path: &Path) -> Result<(), Failure> {
             Err(error) => return Err(of(&path, error)),
         };
         if !found.is_file() && !found.file_type().is_socket() {
-            return Err(Failure::said(format!(
+            return Err(Failure::message(format!(
                 "{} is a link or a directory, where a file is expected: find out its origin, and \
                  move it away",
                 path.display()
             )));
         }
         if let Some(fault) = fault(&path, "file", &found, is_ours(&found)) {
-            return Err(Failure::Said(fault));
+            return Err(Failure::Message(fault));
         }
         if found.is_file() && found.mode() & 0o077 != 0 {
             set_permissions(&path, Permissions::from_mode(0o600))
@@ -205,7 +208,9 @@ pub(crate) fn default_path() -> Result<PathBuf, Failure> {
         .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
         .map(|base| base.join("barebell"))
         .ok_or_else(|| {
-            Failure::said("no home directory is known (HOME is not set): name one with --data DIR")
+            Failure::message(
+                "no home directory is known (HOME is not set): name one with --data DIR",
+            )
         })
 }
 
@@ -248,7 +253,7 @@ mod tests {
 
     fn refused(path: &Path) -> String {
         match DataDir::open_within(Duration::ZERO, path, || Ok(None::<()>)) {
-            Err(Failure::Said(text)) => text,
+            Err(Failure::Message(text)) => text,
             other => panic!("{other:?}"),
         }
     }
@@ -261,7 +266,7 @@ mod tests {
         for bad in [0o777, 0o1777, 0o770, 0o702] {
             set_permissions(&path, Permissions::from_mode(bad)).unwrap();
             let result = DataDir::open(&path, || -> Result<Option<()>, _> { panic!("talked") });
-            let Err(Failure::Said(text)) = result else { panic!("{bad:o} is accepted") };
+            let Err(Failure::Message(text)) = result else { panic!("{bad:o} is accepted") };
             assert!(text.contains("chmod go-w") && text.contains(&format!("{bad:o}")), "{text}");
             assert_eq!(path.read_dir().unwrap().count(), 0);
         }
@@ -333,7 +338,7 @@ mod tests {
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         assert!(DataDir::try_open(&path).unwrap().is_none());
         let at_once = DataDir::open_within(Duration::ZERO, &path, || Ok(None::<()>));
-        let Err(Failure::Said(text)) = at_once else { panic!("opened twice") };
+        let Err(Failure::Message(text)) = at_once else { panic!("opened twice") };
         assert!(text.contains("in use by another barebell"), "{text}");
         let mut tries = 0;
         let instead = DataDir::open(&path, || {

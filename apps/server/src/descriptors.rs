@@ -63,7 +63,7 @@ pub(crate) fn share(
     let lookups = (limit / LOOKUPS_PART / PER_LOOKUP).clamp(1, MOST_LOOKUPS);
     let others = open + KEPT + PER_WORKER * workers + PER_LOOKUP * lookups;
     match limit.saturating_sub(others) {
-        0 => Err(Failure::said(format!(
+        0 => Err(Failure::message(format!(
             "only {limit} files may be open, and {others} are needed without any TCP connection: raise the limit \
              (LimitNOFILE= in the systemd unit, or ulimit -n)"
         ))),

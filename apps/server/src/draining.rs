@@ -37,7 +37,7 @@ pub(crate) fn run(flags: &DrainFlags, out: &mut Out) -> Result<(), Failure> {
     while last > 0 {
         out.flush()?;
         if timeout.is_some_and(|timeout| start.elapsed() >= timeout) {
-            return Err(Failure::said(format!(
+            return Err(Failure::message(format!(
                 "{last} calls still stand; new ones are refused until `barebell drain --cancel`"
             )));
         }
@@ -55,10 +55,10 @@ pub(crate) fn run(flags: &DrainFlags, out: &mut Out) -> Result<(), Failure> {
 fn calls_of(place: &Place) -> Result<u64, Failure> {
     match running(place)?.ask(&Request::Status)? {
         Condition::Running(status) if status.draining => Ok(status.calls),
-        Condition::Running(_) => Err(Failure::said(
+        Condition::Running(_) => Err(Failure::message(
             "new calls are accepted: another command has ended the draining, or the server has \
              started anew",
         )),
-        Condition::Stopped(_) => Err(Failure::said("the server has ended")),
+        Condition::Stopped(_) => Err(Failure::message("the server has ended")),
     }
 }

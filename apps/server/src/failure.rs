@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// An error, with the message for the terminal.
-    Said(String),
+    Message(String),
     /// The command has printed the problems that it found.
     Found,
     /// The command has printed a state that is not the normal one, with its own exit status.
@@ -17,26 +17,26 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// A failure with the message `text`.
-    pub(crate) fn said(text: impl Into<String>) -> Self {
-        Self::Said(text.into())
+    pub(crate) fn message(text: impl Into<String>) -> Self {
+        Self::Message(text.into())
     }
 }
 
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self::Said(error.to_string())
+        Self::Message(error.to_string())
     }
 }
 
 /// Creates a failure: `error` occurred while `doing`.
 pub(crate) fn during<E: fmt::Display>(doing: impl fmt::Display) -> impl FnOnce(E) -> Failure {
-    move |error| Failure::Said(format!("{doing}: {error}"))
+    move |error| Failure::Message(format!("{doing}: {error}"))
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Said(text) => text,
+            Self::Message(text) => text,
             Self::Found | Self::State(_) => "see above",
             Self::OutputClosed => "the reader of the output has closed it",
         })

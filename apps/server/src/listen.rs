@@ -118,7 +118,7 @@ impl Listen {
             false => ("IPv6", false),
         };
         let cannot = |why: &dyn fmt::Display| {
-            Failure::said(format!("{self}: {name} has no {family} address: {why}"))
+            Failure::message(format!("{self}: {name} has no {family} address: {why}"))
         };
         let found = (name, port).to_socket_addrs().map_err(|error| cannot(&error))?;
         let mut found = found.filter(|address| address.is_ipv4() == is_v4);

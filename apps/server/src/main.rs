@@ -111,7 +111,7 @@ fn main() -> ExitCode {
             let _ = out.flush();
             ExitCode::from(status)
         }
-        Err(Failure::Said(text)) => {
+        Err(Failure::Message(text)) => {
             let _ = out.flush();
             // If standard error is closed, the exit status still reports the failure.
             let _ = writeln!(std::io::stderr(), "error: {text}");
@@ -126,12 +126,12 @@ fn serve(flags: &ServeFlags) -> Result<(), Failure> {
     if let Some(config) = flags.place.config.as_ref().filter(|_| is_secure) {
         let unreadable = config_file::unreadable_files(config);
         if !unreadable.is_empty() {
-            return Err(Failure::said(unreadable.join("\nerror: ")));
+            return Err(Failure::message(unreadable.join("\nerror: ")));
         }
     }
     let data = settings.data()?;
     let directory = DataDir::open(&data, || Client::connect(&data))?.map_err(|_| {
-        Failure::said(format!(
+        Failure::message(format!(
             "a server runs already with the data in {}: stop it first, or choose another directory \
              with --data",
             data.display()

@@ -76,7 +76,7 @@ fn gone(error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         Failure::OutputClosed
     } else {
-        Failure::Said(format!("cannot write to standard output: {error}"))
+        Failure::Message(format!("cannot write to standard output: {error}"))
     }
 }
 

@@ -187,7 +187,9 @@ pub(crate) fn run_with(
         plan.trunk_named(name).ok_or_else(|| {
             let known: Vec<_> = settings.trunks.iter().map(|trunk| trunk.name.as_str()).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            Failure::said(format!("the trunk `{name}` is unknown; the configuration has: {known}"))
+            Failure::message(format!(
+                "the trunk `{name}` is unknown; the configuration has: {known}"
+            ))
         })
     };
     let down: Vec<TrunkId> = flags.trunk_down.iter().map(trunk).collect::<Result<_, _>>()?;

@@ -118,7 +118,7 @@ pub(crate) fn refuse_if_elsewhere(place: &Place, data: &Path) -> Result<(), Fail
     let owner = data_dir::owner(system);
     let others = if owner == "root" { "" } else { " and root" };
     let command: Vec<String> = std::env::args().collect();
-    Err(Failure::said(format!(
+    Err(Failure::message(format!(
         "a server {runs} with the data in {}, which only {owner}{others} may ask: sudo -u {owner} {} \
          --data {}; no server runs with your own data in {}",
         system.display(),

@@ -197,7 +197,7 @@ impl Settings {
         let config = PlanConfig { domain: domain.to_owned(), trunks, ..self.numbers.clone() };
         Plan::new(&config).map_err(|errors| {
             let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
-            Failure::said(format!("the numbering plan cannot be used: {}", texts.join("; ")))
+            Failure::message(format!("the numbering plan cannot be used: {}", texts.join("; ")))
         })
     }
 

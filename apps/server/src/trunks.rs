@@ -175,7 +175,7 @@ impl AccountPassword {
         let reading = || format!("cannot read the password of a trunk in {}", file.display());
         let text = std::fs::read_to_string(file).map_err(during(reading()))?;
         match text.trim_end_matches(['\r', '\n']) {
-            "" => Err(Failure::said(format!("{}: the file is empty", reading()))),
+            "" => Err(Failure::message(format!("{}: the file is empty", reading()))),
             password => Ok(Password::new(password)),
         }
     }

@@ -52,7 +52,7 @@ impl TurnSettings {
     /// is malformed.
     pub(crate) fn credentials(&self, user: &str, now: SystemTime) -> Result<Credentials, Failure> {
         let Some(file) = &self.secret_file else {
-            return Err(Failure::said(
+            return Err(Failure::message(
                 "no TURN server is configured: set servers and secret_file in [turn], and name the \
                  file with --config",
             ));
@@ -63,7 +63,7 @@ impl TurnSettings {
                 && !name.contains(|c: char| c == ':' || c.is_control() || c.is_whitespace())
         };
         if !is_name(user) {
-            return Err(Failure::said(format!(
+            return Err(Failure::message(format!(
                 "`{user}` is no user; expected a name such as alice, or alice@example.org"
             )));
         }
@@ -72,7 +72,7 @@ impl TurnSettings {
         let secret = std::fs::read_to_string(file).map_err(during(reading()))?;
         let secret = secret.trim_end_matches(['\r', '\n']);
         if secret.is_empty() {
-            return Err(Failure::said(format!("{}: the file is empty", reading())));
+            return Err(Failure::message(format!("{}: the file is empty", reading())));
         }
         let ttl = self.lifetime.as_micros() / 1_000_000;
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

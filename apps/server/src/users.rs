@@ -129,7 +129,7 @@ fn read_password() -> Result<String, Failure> {
     }
     let password = read_hidden("password: ")?;
     if read_hidden("the same password again: ")? != password {
-        return Err(Failure::said("the two passwords differ: nothing is changed"));
+        return Err(Failure::message("the two passwords differ: nothing is changed"));
     }
     Ok(password)
 }

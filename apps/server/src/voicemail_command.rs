@@ -56,8 +56,10 @@ fn mailbox(files: &Files, user: &str) -> Result<String, Failure> {
     let mut found: Vec<String> = mailboxes(files)?.into_iter().filter(is_it).collect();
     match found.len() {
         1 => Ok(found.remove(0)),
-        0 => Err(Failure::said(format!("{user} has no messages: see `barebell voicemail list`"))),
-        _ => Err(Failure::said(format!(
+        0 => {
+            Err(Failure::message(format!("{user} has no messages: see `barebell voicemail list`")))
+        }
+        _ => Err(Failure::message(format!(
             "{user} is a user of several domains: expected one of {}",
             found.join(", ")
         ))),
@@ -116,7 +118,7 @@ fn delete(
         Some(id) => vec![known(files, &name, id)?],
         None if all => messages(files, &name)?.iter().map(|message| message.id).collect(),
         None => {
-            return Err(Failure::said(
+            return Err(Failure::message(
                 "expected the number of a message, as in `barebell voicemail list`, or --all",
             ));
         }
@@ -132,7 +134,7 @@ fn delete(
 fn known(files: &Files, mailbox: &str, id: MessageId) -> Result<MessageId, Failure> {
     match messages(files, mailbox)?.iter().any(|message| message.id == id) {
         true => Ok(id),
-        false => Err(Failure::said(format!(
+        false => Err(Failure::message(format!(
             "{mailbox} has no message {id}: see `barebell voicemail list`"
         ))),
     }

@@ -13,7 +13,7 @@ use sip_ua::{AccountId, Agent, CallError, CallId};
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The codecs and the policy for encryption.
-    pub wishes: MediaConfig,
+    pub media_config: MediaConfig,
     /// The local address of RTP. RTCP that does not share it arrives at the next port.
     pub local: SocketAddr,
     /// The address of RTP outside of a NAT, if known.
@@ -28,11 +28,11 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Returns the properties of a call with these `wishes` that receives at `local`.
+    /// Returns the properties of a call with this `media_config` that receives at `local`.
     #[must_use]
-    pub const fn new(wishes: MediaConfig, local: SocketAddr) -> Self {
+    pub const fn new(media_config: MediaConfig, local: SocketAddr) -> Self {
         Self {
-            wishes,
+            media_config,
             local,
             public: None,
             early: false,
@@ -96,11 +96,11 @@ impl Call {
     /// Returns a call that is not placed and does not ring yet.
     #[must_use]
     pub fn new(setup: Setup, random: Random<'_>) -> Self {
-        let Setup { wishes, local, public, early, suppresses_silence, stopwatch } = setup;
+        let Setup { media_config, local, public, early, suppresses_silence, stopwatch } = setup;
         let mut bytes = [0; 8];
         random(&mut bytes);
         // The identifier fits in 31 bits: some peers read it as a signed number of 32 bits.
-        let mut negotiator = Negotiator::new(wishes, local, u64::from_le_bytes(bytes) >> 33);
+        let mut negotiator = Negotiator::new(media_config, local, u64::from_le_bytes(bytes) >> 33);
         negotiator.publish(public, None);
         Self {
             id: None,

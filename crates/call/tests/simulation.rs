@@ -67,7 +67,7 @@ fn lossy(loss: u64) -> Link {
     Link { loss, delay: Duration::from_millis(20), jitter, ..Link::default() }
 }
 
-fn wishes(security: Security) -> MediaConfig {
+fn media_config(security: Security) -> MediaConfig {
     MediaConfig { codecs: vec![Codec::Pcmu], security, ..MediaConfig::default() }
 }
 
@@ -96,7 +96,7 @@ impl Rig {
     fn setup(&self, side: usize, security: Security, early: bool) -> Setup {
         let mut local = self.ends[side].place;
         local.set_port(4000);
-        Setup { early, ..Setup::new(wishes(security), local) }
+        Setup { early, ..Setup::new(media_config(security), local) }
     }
 
     /// Runs an action of an end on its call.

@@ -19,9 +19,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         bytes.fill(number);
     };
 
-    let wishes = MediaConfig { security: Security::Required, ..MediaConfig::default() };
-    let mut caller = Negotiator::new(wishes.clone(), here, 1);
-    let mut callee = Negotiator::new(wishes, there, 2);
+    let media_config = MediaConfig { security: Security::Required, ..MediaConfig::default() };
+    let mut caller = Negotiator::new(media_config.clone(), here, 1);
+    let mut callee = Negotiator::new(media_config, there, 2);
     let offer = caller.offer(&mut random);
     let (answer, theirs) = callee.answer(&offer, &mut random)?;
     let ours = caller.accept(&answer)?;

@@ -181,7 +181,7 @@ pub type Random<'r> = &'r mut dyn FnMut(&mut [u8]);
 /// The state of the offers and answers of a call at one end.
 #[derive(Clone, Debug)]
 pub struct Negotiator {
-    wishes: MediaConfig,
+    media_config: MediaConfig,
     /// The local address of RTP.
     local: SocketAddr,
     /// The local address of RTCP, if it does not share the port and is not the port after RTP's.
@@ -212,9 +212,9 @@ impl Negotiator {
     /// Returns a negotiator that receives at `local`. `id` is the identifier of the session (RFC
     /// 8866 section 5.2).
     #[must_use]
-    pub fn new(wishes: MediaConfig, local: SocketAddr, id: u64) -> Self {
+    pub fn new(media_config: MediaConfig, local: SocketAddr, id: u64) -> Self {
         Self {
-            wishes,
+            media_config,
             local,
             local_rtcp: None,
             public: (None, None),
@@ -275,11 +275,11 @@ impl Negotiator {
 
     /// Requires SRTP from the next offer or answer on.
     pub const fn require_security(&mut self) {
-        self.wishes.security = Security::Required;
+        self.media_config.security = Security::Required;
     }
 
     const fn requires_security(&self) -> bool {
-        matches!(self.wishes.security, Security::Required) || self.was_secured
+        matches!(self.media_config.security, Security::Required) || self.was_secured
     }
 
     /// Returns the next offer, with new keys. It responds to an INVITE without an offer, and the
@@ -329,8 +329,8 @@ impl Negotiator {
         let is_free = |number: &u8| EVENTS.iter().all(|(taken, _)| taken != number);
         let mut dynamic = rtp::payload::DYNAMIC_PAYLOAD_TYPES.filter(is_free);
         let is_offered =
-            |codec: &&Codec| self.wishes.offers_all_codecs || codec.is_offered_by_default();
-        let codecs = self.wishes.codecs.iter().filter(is_offered);
+            |codec: &&Codec| self.media_config.offers_all_codecs || codec.is_offered_by_default();
+        let codecs = self.media_config.codecs.iter().filter(is_offered);
         let numbered = codecs.filter_map(|&codec| {
             Some((codec.static_payload_type().or_else(|| dynamic.next())?, codec))
         });
@@ -397,7 +397,7 @@ impl Negotiator {
         self.agreed.clone_from(&keying);
         // A later local offer of this session keeps the SRTP+ scheme of the other end.
         let plus = keying.sdes().and_then(|agreed| agreed.send.policy.plus);
-        self.wishes.plus = plus.or(self.wishes.plus);
+        self.media_config.plus = plus.or(self.media_config.plus);
         let stream = Stream {
             codec,
             send_type: number,
@@ -497,7 +497,8 @@ impl Negotiator {
                     (format.name, format.clock_rate)
                 }
             };
-            Codec::from_encoding_name(name, rate).filter(|codec| self.wishes.codecs.contains(codec))
+            Codec::from_encoding_name(name, rate)
+                .filter(|codec| self.media_config.codecs.contains(codec))
         };
         let types = media.payload_types().into_iter();
         types.filter_map(move |(number, map)| Some((codec_of(number, map)?, number)))

@@ -101,7 +101,7 @@ mod tests {
 
     /// Negotiates a leg: the stream of the relay, and the session of the other end.
     fn leg(security: Security, number: u8) -> (Stream, Session) {
-        let wishes = MediaConfig { security, ..MediaConfig::default() };
+        let media_config = MediaConfig { security, ..MediaConfig::default() };
         let place = |port| ([192, 0, 2, number], port).into();
         let mut seed = number;
         let mut random = |bytes: &mut [u8]| {
@@ -110,8 +110,8 @@ mod tests {
                 *byte = seed;
             });
         };
-        let mut peer = Negotiator::new(wishes.clone(), place(4000), 1);
-        let mut relay = Negotiator::new(wishes, place(5000), 2);
+        let mut peer = Negotiator::new(media_config.clone(), place(4000), 1);
+        let mut relay = Negotiator::new(media_config, place(5000), 2);
         let offer = peer.offer(&mut random);
         let (answer, stream) = relay.answer(&offer, &mut random).expect("an answer");
         let theirs = peer.accept(&answer).expect("a stream");

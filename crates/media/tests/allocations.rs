@@ -41,14 +41,15 @@ fn allocations(work: impl FnOnce()) -> usize {
 
 /// Returns the streams of two ends that have negotiated, each with its address.
 fn streams(security: Security) -> [(SocketAddr, Stream); 2] {
-    let wishes = MediaConfig { codecs: vec![Codec::Pcmu], security, ..MediaConfig::default() };
+    let media_config =
+        MediaConfig { codecs: vec![Codec::Pcmu], security, ..MediaConfig::default() };
     let places = ["192.0.2.1:4000", "192.0.2.2:4000"].map(|place| place.parse().unwrap());
     let mut number = 0;
     let mut random = |bytes: &mut [u8]| {
         number += 1;
         bytes.fill(number);
     };
-    let [mut here, mut there] = places.map(|place| Negotiator::new(wishes.clone(), place, 1));
+    let [mut here, mut there] = places.map(|place| Negotiator::new(media_config.clone(), place, 1));
     let offer = here.offer(&mut random);
     let (answer, theirs) = there.answer(&offer, &mut random).unwrap();
     [(places[0], here.accept(&answer).unwrap()), (places[1], theirs)]

@@ -2,7 +2,7 @@
 
 use super::documents::Document;
 use super::origins::Origins;
-use sip::stream::websocket::{self, ClientField, Kind, Refused, Role, Said, Upgrade};
+use sip::stream::websocket::{self, ClientField, Kind, Refused, Role, Upgrade, WebSocketItem};
 use sip::stream::{Fault, FrameError, Input, Progress, StreamItem};
 use std::fmt;
 use std::net::IpAddr;
@@ -126,7 +126,7 @@ impl Reader {
         };
         let (mut refusal, mut is_page) = (None, false);
         let progress = input.receive(new, |said| match said {
-            Said::Head(head) => {
+            WebSocketItem::Head(head) => {
                 let (answer, verdict, client) = asks.answer(head);
                 client.into_iter().for_each(|(address, port)| reply(Reply::Client(address, port)));
                 answer.into_iter().for_each(|bytes| reply(Reply::Bytes(bytes)));
@@ -140,21 +140,23 @@ impl Reader {
                 }
                 ControlFlow::Break(())
             }
-            Said::Message(bytes) => match bytes.iter().all(|byte| b"\r\n".contains(byte)) {
-                // Some clients send the keep-alive of streams (RFC 5626 section 3.5.1).
-                true if bytes.len() >= b"\r\n\r\n".len() => visit(StreamItem::Ping),
-                true => ControlFlow::Continue(()),
-                false => visit(StreamItem::Message(bytes)),
-            },
-            Said::Control(Kind::Ping, payload) => {
+            WebSocketItem::Message(bytes) => {
+                match bytes.iter().all(|byte| b"\r\n".contains(byte)) {
+                    // Some clients send the keep-alive of streams (RFC 5626 section 3.5.1).
+                    true if bytes.len() >= b"\r\n\r\n".len() => visit(StreamItem::Ping),
+                    true => ControlFlow::Continue(()),
+                    false => visit(StreamItem::Message(bytes)),
+                }
+            }
+            WebSocketItem::Control(Kind::Ping, payload) => {
                 reply(Reply::Frame(Kind::Pong, payload.to_vec()));
                 ControlFlow::Continue(())
             }
-            Said::Control(Kind::Close, payload) => {
+            WebSocketItem::Control(Kind::Close, payload) => {
                 reply(Reply::Frame(Kind::Close, payload.to_vec()));
                 ControlFlow::Break(())
             }
-            Said::Control(..) => ControlFlow::Continue(()),
+            WebSocketItem::Control(..) => ControlFlow::Continue(()),
         });
         let fault = match (progress, refusal) {
             (progress, None) if is_page || progress.is_ok() => return progress,

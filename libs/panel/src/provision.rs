@@ -17,7 +17,7 @@ const TRANSPORTS: [&str; 3] = ["udp", "tcp", "tls"];
 /// The number of records that are searched for a call of a new phone.
 const LOOKED_AT: usize = 20;
 
-/// The wishes of a form or a request of the API: empty texts for the usual values.
+/// The values of a form or a request of the API: empty texts for the usual values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish<'w> {
     pub(crate) kind: &'w str,

@@ -3,7 +3,9 @@
 use sip::message::MAX_MESSAGE;
 use sip::stream::FrameError;
 use sip::stream::proxy_protocol::{MAX_LENGTH, Start};
-use sip::stream::websocket::{ClientField, Input, Kind, Role, Said, Upgrade, accept, write_frame};
+use sip::stream::websocket::{
+    ClientField, Input, Kind, Role, Upgrade, WebSocketItem, accept, write_frame,
+};
 use std::ops::ControlFlow;
 
 /// The result of reading a stream.
@@ -58,12 +60,12 @@ fn read(role: Role, stream: &[u8], size_at: impl Fn(usize) -> usize) -> Reading 
         at += piece.len();
         let received = input.receive(piece, |what| {
             match what {
-                Said::Message(bytes) => {
+                WebSocketItem::Message(bytes) => {
                     assert!(bytes.len() <= MAX_MESSAGE);
                     messages.push(bytes.to_vec());
                 }
-                Said::Control(_, payload) => assert!(payload.len() <= 125),
-                Said::Head(head) => assert!(head.ends_with(b"\r\n\r\n")),
+                WebSocketItem::Control(_, payload) => assert!(payload.len() <= 125),
+                WebSocketItem::Head(head) => assert!(head.ends_with(b"\r\n\r\n")),
             }
             said.push(format!("{what:?}"));
             ControlFlow::Continue(())

@@ -3,7 +3,7 @@
 use super::end::{CALLER, End};
 use super::fault::Faults;
 use super::found::Found;
-use super::line::{Heard, LONGEST, Told};
+use super::line::{LONGEST, PeerReport, ReceivedPacket};
 use net::{Clock, Outbox, Outgoing, Socket};
 use sip::{Duration, Instant};
 use std::cmp::Reverse;
@@ -165,7 +165,7 @@ impl Air {
         self.buffer[..length].copy_from_slice(&bytes[..length]);
         let Some(line) = &mut end.line else { return };
         let (reports, is_measuring) = (&mut self.found.media.reports, self.is_measuring);
-        let heard = line.receive(&mut self.buffer[..], length, at, &mut |told: Told| {
+        let heard = line.receive(&mut self.buffer[..], length, at, &mut |told: PeerReport| {
             if let Some(trip) = told.round_trip.filter(|_| is_measuring) {
                 reports.round_trip.record(trip);
             }
@@ -195,7 +195,7 @@ impl Air {
     }
 
     /// Records a received packet.
-    fn note(&mut self, end: &mut End, heard: &Heard, at: Instant) {
+    fn note(&mut self, end: &mut End, heard: &ReceivedPacket, at: Instant) {
         let Some(line) = &end.line else { return };
         let delay = heard.placed.map(|placed| {
             let sent = line.heard_signal().filter(|_| end.side == CALLER);

@@ -1,6 +1,6 @@
 //! The results of a worker.
 
-use super::ear::Verified;
+use super::comparison::Verified;
 use super::reception::StreamFigures;
 use crate::cpu::Cpu;
 use crate::record::{Counts, Histogram, MediaFigures, Streams};

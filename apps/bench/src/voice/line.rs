@@ -1,6 +1,6 @@
 //! The negotiated media of one end of a call: its packets, in both directions.
 
-use super::ear::{Ear, Placed, Sent, Verified};
+use super::comparison::{AudioComparison, Placed, Sent, Verified};
 use super::reception::{Arrived, Reception, StreamFigures};
 use super::signal::FRAME_MILLIS;
 use super::web::WebKeys;
@@ -29,7 +29,7 @@ pub(crate) struct Seed {
 
 /// A received packet of audio.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedPacket {
     pub(crate) arrived: Arrived,
     /// The place of its frame in the call, if it is known.
     pub(crate) placed: Option<Placed>,
@@ -39,7 +39,7 @@ pub(crate) struct Heard {
 
 /// A report of the other end about the local stream.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct PeerReport {
     pub(crate) round_trip: Option<Duration>,
     /// The share of lost packets since the report before.
     pub(crate) loss: f64,
@@ -60,7 +60,7 @@ pub(crate) struct Line {
     /// The first received sequence number and timestamp, which an echo counts from.
     echoed: Option<(u16, u32)>,
     reception: Reception,
-    ear: Option<Ear>,
+    ear: Option<AudioComparison>,
     transmission: SenderStats,
     next_report: Instant,
     /// The counts of sent and received reports.
@@ -122,7 +122,7 @@ impl Line {
             transmission: SenderStats::new(stream.codec.clock_rate()),
             stream,
             seed,
-            ear: sent.clone().map(Ear::new),
+            ear: sent.clone().map(AudioComparison::new),
             sent,
             frames: 0,
             echoed: None,
@@ -208,8 +208,8 @@ impl Line {
         buffer: &mut [u8],
         length: usize,
         at: Instant,
-        told: &mut impl FnMut(Told),
-    ) -> Option<Heard> {
+        told: &mut impl FnMut(PeerReport),
+    ) -> Option<ReceivedPacket> {
         let kind = Kind::of(&buffer[..length]);
         let Some(length) = self.decrypt(buffer, length) else {
             self.refused += 1;
@@ -227,17 +227,17 @@ impl Line {
         let arrived = self.reception.receive(&packet.header, self.stream.codec.clock_rate(), at);
         let ear = self.ear.as_mut();
         let placed = ear.and_then(|ear| ear.hear(arrived.number, packet.payload, at));
-        Some(Heard { arrived, placed, length })
+        Some(ReceivedPacket { arrived, placed, length })
     }
 
     /// Makes a callee compare what it receives with the signal of its caller.
     pub(crate) fn listen(&mut self, sent: Sent) {
-        self.ear.get_or_insert_with(|| Ear::new(sent));
+        self.ear.get_or_insert_with(|| AudioComparison::new(sent));
     }
 
     /// Returns the signal with which received audio is compared.
     pub(crate) fn heard_signal(&self) -> Option<&Sent> {
-        self.ear.as_ref().map(Ear::sent)
+        self.ear.as_ref().map(AudioComparison::sent)
     }
 
     /// Turns the received packet in the first `length` bytes of `buffer` into the one that is sent
@@ -296,7 +296,7 @@ impl Line {
         Some((self.encrypt(buffer, length)?, to))
     }
 
-    fn receive_reports(&mut self, datagram: &[u8], at: Instant, told: &mut impl FnMut(Told)) {
+    fn receive_reports(&mut self, datagram: &[u8], at: Instant, told: &mut impl FnMut(PeerReport)) {
         let Ok(compound) = Compound::parse(datagram) else {
             self.refused += 1;
             return;
@@ -315,7 +315,7 @@ impl Line {
                 let (last, since) =
                     (block.last_sender_report, block.delay_since_last_sender_report);
                 let trip = round_trip(NtpTime::from_unix(span(at)), last, since);
-                told(Told {
+                told(PeerReport {
                     round_trip: trip.map(Duration::from),
                     loss: f64::from(block.fraction_lost) / 256.0,
                 });

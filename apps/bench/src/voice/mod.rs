@@ -6,7 +6,7 @@
 //! cost of codecs does not limit the load.
 
 mod air;
-mod ear;
+mod comparison;
 mod end;
 mod error;
 pub(crate) mod fault;

@@ -240,7 +240,7 @@ impl Plan {
     }
 
     /// Returns the capabilities of an end with this codec.
-    pub(crate) fn wishes(&self, codec: Codec, is_caller: bool) -> MediaConfig {
+    pub(crate) fn media_config(&self, codec: Codec, is_caller: bool) -> MediaConfig {
         let security = match self.protection {
             Protection::Off => Security::Off,
             Protection::SdesToOff | Protection::WebToOff if !is_caller => Security::Off,

@@ -1,9 +1,9 @@
 //! Lines over a simulated network with known faults, in simulated time: the figures tell what was
 //! set.
 
-use super::ear::{Sent, Turnaround, Verified};
+use super::comparison::{Sent, Turnaround, Verified};
 use super::fault::Faults;
-use super::line::{LONGEST, Line, Seed, Told};
+use super::line::{LONGEST, Line, PeerReport, Seed};
 use super::reception::StreamFigures;
 use super::signal::{FRAME_MILLIS, Sound};
 use crate::record::Histogram;
@@ -25,7 +25,7 @@ fn start() -> Instant {
 
 /// Negotiates the streams of a caller and a callee.
 fn streams(codec: Codec, security: Security) -> [Stream; 2] {
-    let wishes = MediaConfig {
+    let media_config = MediaConfig {
         codecs: vec![codec],
         security,
         offers_all_codecs: true,
@@ -39,8 +39,8 @@ fn streams(codec: Codec, security: Security) -> [Stream; 2] {
         });
     };
     let place = |port| ([192, 0, 2, 1], port).into();
-    let mut caller = Negotiator::new(wishes.clone(), place(4000), 1);
-    let mut callee = Negotiator::new(wishes, place(5000), 2);
+    let mut caller = Negotiator::new(media_config.clone(), place(4000), 1);
+    let mut callee = Negotiator::new(media_config, place(5000), 2);
     let offer = caller.offer(&mut random);
     let (answer, theirs) = callee.answer(&offer, &mut random).expect("an answer");
     [caller.accept(&answer).expect("a stream"), theirs]
@@ -63,7 +63,7 @@ struct Outcome {
     verified: Verified,
     forward_delay: Histogram,
     round_trip: Histogram,
-    told: Vec<Told>,
+    told: Vec<PeerReport>,
     applied: Applied,
     /// The packets that came back, with their times of arrival.
     came_back: Vec<(Instant, Vec<u8>)>,

@@ -9,7 +9,7 @@ mod paths;
 mod place;
 
 use super::air::Air;
-use super::ear::Sent;
+use super::comparison::Sent;
 use super::end::{CALLEE, CALLER, End, Window};
 use super::error::SideError;
 use super::fault::Faults;
@@ -272,13 +272,13 @@ impl Worker {
         self.epoll.add(socket.as_fd(), event)?;
         let codecs = self.plan.codecs;
         let codec = if side == CALLER { codecs.caller } else { codecs.callee };
-        let mut wishes = self.plan.wishes(codec.0, side == CALLER);
+        let mut media_config = self.plan.media_config(codec.0, side == CALLER);
         let identity = self.identity.as_ref().filter(|_| side == CALLER);
         if let Some(identity) = identity {
-            wishes.key_agreements = vec![KeyAgreement::Dtls(identity.fingerprint().clone())];
+            media_config.key_agreements = vec![KeyAgreement::Dtls(identity.fingerprint().clone())];
         }
         let web = identity.map(|_| Box::new(WebPath::new(random)));
-        let mut call = Call::new(Setup::new(wishes, socket.address()), &mut random);
+        let mut call = Call::new(Setup::new(media_config, socket.address()), &mut random);
         call.set_ice(web.as_ref().map(|web| web.lines(socket.address())));
         self.serials += 1;
         let seed = self.plan.seed ^ self.serials << 8 ^ (self.index as u64) << 1 ^ side as u64;

@@ -56,14 +56,14 @@ impl Leg {
     pub(super) fn new(
         now: Instant,
         ours: Ipv4Addr,
-        wishes: MediaConfig,
+        media_config: MediaConfig,
         stopwatch: Option<Clock>,
         source: Source,
         ports: Ports,
         random: &mut Random,
     ) -> Self {
         let local = SocketAddr::new(IpAddr::V4(ours), ports.rtp());
-        let setup = Setup { stopwatch, ..Setup::new(wishes, local) };
+        let setup = Setup { stopwatch, ..Setup::new(media_config, local) };
         let mut call = ::call::Call::new(setup, &mut |bytes| random.fill(bytes));
         call.set_host(Some(IpAddr::V4(ours)));
         Self { call, ports, source, heard: Vec::new(), next: now }

@@ -379,7 +379,7 @@ impl Phone {
 
     fn new_leg(&mut self, now: Instant) -> Option<Leg> {
         let ours = self.ours()?;
-        let wishes = MediaConfig {
+        let media_config = MediaConfig {
             codecs: leg::codecs(),
             security: self.options.srtp,
             plus: self.options.plus,
@@ -397,7 +397,7 @@ impl Phone {
         let ports = spare.unwrap_or_else(|| Ports::open(now, None, network, random));
         let clock: Clock = nanoseconds;
         let stopwatch = self.options.timings.then_some(clock);
-        Some(Leg::new(now, ours, wishes, stopwatch, source, ports, random))
+        Some(Leg::new(now, ours, media_config, stopwatch, source, ports, random))
     }
 
     /// Asks for the public address of the ports of the next call, until there is a call.

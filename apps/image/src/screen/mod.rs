@@ -222,12 +222,12 @@ mod tests {
 
     /// A display that stores its content.
     #[derive(Debug)]
-    struct Told {
+    struct Recorder {
         grid: Grid,
         times: usize,
     }
 
-    impl Display for Told {
+    impl Display for Recorder {
         fn size(&self) -> (usize, usize) {
             (self.grid.width, self.grid.height)
         }
@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    fn shown(screen: &mut Screen, told: &mut Told) -> usize {
+    fn shown(screen: &mut Screen, told: &mut Recorder) -> usize {
         told.times = 0;
         while screen.turn(told) {}
         assert_eq!(&told.grid, screen.grid());
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn only_changed_cells_are_drawn_a_few_at_a_time() {
-        let mut told = Told { grid: Grid::new(10, 3), times: 0 };
+        let mut told = Recorder { grid: Grid::new(10, 3), times: 0 };
         let mut screen = Screen::new(told.size());
         assert_eq!(shown(&mut screen, &mut told), 9);
         screen.draw(|_| ());
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn changes_during_drawing_are_drawn() {
-        let mut told = Told { grid: Grid::new(10, 3), times: 0 };
+        let mut told = Recorder { grid: Grid::new(10, 3), times: 0 };
         let mut screen = Screen::new(told.size());
         for number in 0..20 {
             screen.draw(|grid| {

@@ -107,7 +107,7 @@ impl Phone {
         let Some(call) = self.calls.get_mut(&number) else { return false };
         let is_placing = matches!(call.stage, Stage::Calling | Stage::Ringing);
         let may_retry = is_placing && !call.has_retried;
-        if !is_refused || !may_retry || self.wishes.security != Security::Optional {
+        if !is_refused || !may_retry || self.media_config.security != Security::Optional {
             return false;
         }
         if let Some(id) = call.id() {

@@ -60,10 +60,10 @@ pub(crate) struct Setup {
     pub(crate) accounts: Vec<Account>,
     /// The listening address of SIP.
     pub(crate) listen: SocketAddr,
-    pub(crate) wishes: MediaConfig,
-    /// The certificate for DTLS-SRTP, if it is in the wishes.
+    pub(crate) media_config: MediaConfig,
+    /// The certificate for DTLS-SRTP, if it is in the media configuration.
     pub(crate) identity: Option<Identity>,
-    /// The secrets for ZRTP, if it is in the wishes.
+    /// The secrets for ZRTP, if it is in the media configuration.
     pub(crate) secrets: Option<Secrets>,
     /// The sound source of each call.
     pub(crate) sound: Sound,
@@ -140,7 +140,7 @@ pub(crate) struct Phone {
     waker: UnixStream,
     interrupted: Arc<AtomicBool>,
     lines: Vec<Line>,
-    wishes: MediaConfig,
+    media_config: MediaConfig,
     identity: Option<Identity>,
     secrets: Option<Secrets>,
     sound: Sound,
@@ -225,7 +225,7 @@ impl Phone {
             waker,
             interrupted,
             lines,
-            wishes: setup.wishes,
+            media_config: setup.media_config,
             identity: setup.identity,
             secrets: setup.secrets,
             sound: setup.sound,
@@ -326,8 +326,8 @@ impl Phone {
         let (sound, ear, tap) = (self.sound.clone(), self.ear.clone(), self.tap.clone());
         let exchange = self.secrets.clone().map(Exchange::new).transpose();
         let exchange = exchange.map_err(Outcome::Failed)?;
-        let mut wishes = self.wishes.clone();
-        for agreement in &mut wishes.key_agreements {
+        let mut media_config = self.media_config.clone();
+        for agreement in &mut media_config.key_agreements {
             if let (KeyAgreement::Zrtp(hash), Some(exchange)) = (agreement, &exchange) {
                 *hash = exchange.hello_hash().to_string();
             }
@@ -336,7 +336,7 @@ impl Phone {
             early: self.early,
             suppresses_silence: self.suppresses_silence,
             stopwatch: self.timings.then_some(net::nanoseconds),
-            ..::call::Setup::new(wishes, SocketAddr::new(local, 0))
+            ..::call::Setup::new(media_config, SocketAddr::new(local, 0))
         };
         let ports = self.ports(local);
         let leg = ports.and_then(|ports| {

@@ -34,7 +34,7 @@ impl Http {
             None => net::tls::system_issuers(),
         };
         if issuers.is_empty() {
-            return Err(Failure::said(
+            return Err(Failure::message(
                 "this system trusts no issuers: install ca-certificates, or name a file in \
                  acme.issuers",
             ));

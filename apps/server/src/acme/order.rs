@@ -37,7 +37,7 @@ async fn within(
 ) -> Result<(), Failure> {
     tokio::time::timeout(patience, order).await.unwrap_or_else(|_| {
         let seconds = patience.as_secs();
-        Err(Failure::said(format!("no certificate within {seconds} s")))
+        Err(Failure::message(format!("no certificate within {seconds} s")))
     })
 }
 
@@ -94,7 +94,7 @@ async fn prove_all(
         let mut authorization = authorization?;
         asked += 1;
         if asked > most {
-            return Err(Failure::said(format!(
+            return Err(Failure::message(format!(
                 "it requires more than {most} proofs, one for each domain, for this order"
             )));
         }
@@ -103,13 +103,13 @@ async fn prove_all(
         }
         let domain = authorization.identifier().to_string();
         let Some(mut challenge) = authorization.challenge(ChallengeType::TlsAlpn01) else {
-            return Err(Failure::said(format!(
+            return Err(Failure::message(format!(
                 "it does not validate {domain} over TLS (TLS-ALPN-01): use another issuer, or a \
                  client of ACME and tls.certificates"
             )));
         };
         let digest = challenge.key_authorization().digest();
-        proofs.push(Proof::new(&domain, digest.as_ref()).map_err(Failure::Said)?);
+        proofs.push(Proof::new(&domain, digest.as_ref()).map_err(Failure::Message)?);
         prove(proofs.clone());
         challenge.set_ready().await?;
     }
@@ -123,7 +123,7 @@ async fn wait_until_ready(order: &mut Order, patience: &RetryPolicy) -> Result<(
         Err(Error::Api(problem)) => problem.to_string(),
         other => return Ok(other.map(drop)?),
     };
-    Err(Failure::Said(refusal(order).await.unwrap_or(said)))
+    Err(Failure::Message(refusal(order).await.unwrap_or(said)))
 }
 
 /// The domains with a failed validation, with the reasons given by the issuer.

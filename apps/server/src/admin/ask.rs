@@ -47,6 +47,6 @@ pub(crate) trait Ask: Sized {
             row = Some(found);
             Ok(())
         })?;
-        row.ok_or_else(|| Failure::said("the server's answer is empty"))
+        row.ok_or_else(|| Failure::message("the server's answer is empty"))
     }
 }

@@ -55,10 +55,10 @@ impl Client {
                 Ok(None)
             }
             Err(error) if is_timeout(&error) => Err(silent(&socket, most_patience.min(PATIENCE))),
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-                Err(Failure::said(format!("{} is a file: --data names a folder", data.display())))
-            }
-            Err(error) => Err(Failure::said(format!(
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(Failure::message(
+                format!("{} is a file: --data names a folder", data.display()),
+            )),
+            Err(error) => Err(Failure::message(format!(
                 "cannot open {}: {error}; run this as the owner of {}, or name another folder with \
                  --data",
                 socket.display(),
@@ -96,10 +96,10 @@ impl Ask for Client {
             match serde_json::from_str(&line).map_err(during("the server's answer is invalid"))? {
                 Answer::Row(row) => each(row)?,
                 Answer::End => return Ok(()),
-                Answer::Error(text) => return Err(Failure::Said(text)),
+                Answer::Error(text) => return Err(Failure::Message(text)),
             }
         }
-        Err(Failure::said("the server ended in the middle of its answer: is it being stopped?"))
+        Err(Failure::message("the server ended in the middle of its answer: is it being stopped?"))
     }
 }
 
@@ -152,7 +152,7 @@ fn is_timeout(error: &io::Error) -> bool {
 }
 
 fn silent(socket: &Path, patience: Duration) -> Failure {
-    Failure::said(format!(
+    Failure::message(format!(
         "the server at {} has not answered for {}: it hangs, is overloaded or waits for its disk; \
          read its log, and try again. The command may still take effect",
         socket.display(),

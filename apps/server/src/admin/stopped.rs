@@ -171,7 +171,7 @@ impl<T: Row> Sink for Rows<'_, T> {
 
     fn row<R: Row>(&mut self, row: R) -> Result<(), Failure> {
         let row: Box<dyn Any> = Box::new(row);
-        let row = row.downcast().map_err(|_| Failure::said("the answer is of another kind"))?;
+        let row = row.downcast().map_err(|_| Failure::message("the answer is of another kind"))?;
         (self.0)(*row)
     }
 
@@ -180,6 +180,6 @@ impl<T: Row> Sink for Rows<'_, T> {
     }
 
     fn error(&mut self, text: &str) -> Result<(), Failure> {
-        Err(Failure::said(text))
+        Err(Failure::message(text))
     }
 }

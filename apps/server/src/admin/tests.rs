@@ -193,7 +193,7 @@ fn import(domain: &str, length: usize) -> Request {
 
 fn text<T: std::fmt::Debug>(result: Result<T, Failure>) -> String {
     match result.unwrap_err() {
-        Failure::Said(text) => text,
+        Failure::Message(text) => text,
         failure => panic!("{failure:?}"),
     }
 }

@@ -9,17 +9,17 @@ use sip_server::config::{Mode, State};
 
 /// The phones that get message counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum MessageWatch {
     Off,
     Subscribed,
     All,
 }
 
-fn told(name: &str) -> Result<Told, String> {
+fn message_watch(name: &str) -> Result<MessageWatch, String> {
     match name {
-        "off" => Ok(Told::Off),
-        "subscribed" => Ok(Told::Subscribed),
-        "all" => Ok(Told::All),
+        "off" => Ok(MessageWatch::Off),
+        "subscribed" => Ok(MessageWatch::Subscribed),
+        "all" => Ok(MessageWatch::All),
         _ => Err(values::unknown(name, "subscribed, all, off")),
     }
 }
@@ -43,15 +43,15 @@ fn code(text: &str) -> Result<String, String> {
 }
 
 pub(super) fn read(section: &mut Section<'_, '_>, settings: &mut Settings) {
-    let mut messages = Told::Subscribed;
-    section.read("messages", &mut messages, word(told));
-    settings.tells_all_phones = messages == Told::All;
+    let mut messages = MessageWatch::Subscribed;
+    section.read("messages", &mut messages, word(message_watch));
+    settings.tells_all_phones = messages == MessageWatch::All;
     let limits = &mut settings.notifier;
     section.read("max_subscriptions", &mut limits.subscriptions, at_least(1));
     section.read("max_subscriptions_per_user", &mut limits.subscriptions_of_user, at_least(1));
     section.read("max_subscriptions_per_source", &mut limits.subscriptions_of_source, at_least(1));
     let engine = &mut settings.engine;
-    engine.watching.messages = messages != Told::Off;
+    engine.watching.messages = messages != MessageWatch::Off;
     section.read("watch", &mut engine.watching.calls, word(watch));
     let mut pickup = None;
     section.read_some("pickup", &mut pickup, word(code));

@@ -86,15 +86,15 @@ pub(super) fn set_listeners(config: &mut Config, listens: &[Listen]) -> Result<(
 fn cannot_listen(listen: &Listen) -> impl FnOnce(std::io::Error) -> Failure + use<> {
     let listen = listen.clone();
     move |error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => Failure::said(format!(
+        std::io::ErrorKind::AddrInUse => Failure::message(format!(
             "cannot listen on {listen}: another program does; stop it, or choose another address \
              with --listen"
         )),
-        std::io::ErrorKind::PermissionDenied => Failure::said(format!(
+        std::io::ErrorKind::PermissionDenied => Failure::message(format!(
             "cannot listen on {listen}: ports below 1024 are for root, or for a program with \
              CAP_NET_BIND_SERVICE"
         )),
-        std::io::ErrorKind::AddrNotAvailable => Failure::said(format!(
+        std::io::ErrorKind::AddrNotAvailable => Failure::message(format!(
             "cannot listen on {listen}: no interface of this machine has that address"
         )),
         _ => during(format!("cannot listen on {listen}"))(error),

@@ -53,7 +53,7 @@ impl Records {
     /// The file cannot be opened.
     pub(crate) fn open(path: &Path, most: u64, history: Option<History>) -> Result<Self, Failure> {
         let file = RecordFile::open(path, most).map_err(|error| {
-            Failure::said(format!(
+            Failure::message(format!(
                 "cannot open the file of call records {}: {error}; name another one as \
                  media.records, or set it to false",
                 path.display()

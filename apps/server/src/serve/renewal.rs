@@ -105,7 +105,7 @@ impl Renewal {
 
     async fn ask(&self, wanted: &AcmeSettings) -> Result<(), Failure> {
         if self.tls.server().is_none() {
-            return Err(Failure::said("nothing listens for TLS"));
+            return Err(Failure::message("nothing listens for TLS"));
         }
         let (asked, data, tls) = (wanted.clone(), self.data.clone(), Arc::clone(&self.tls));
         // A task of its own, because the library panics at some invalid responses of an issuer.
@@ -119,7 +119,7 @@ impl Renewal {
         match obtained {
             Some(Ok(obtained)) => obtained,
             Some(Err(error)) => Err(error).map_err(during("its answer is not understood")),
-            None => Err(Failure::said("it was not queried")),
+            None => Err(Failure::message("it was not queried")),
         }
     }
 

@@ -87,7 +87,7 @@ impl StandingCalls {
     pub(crate) fn open(data: &Path) -> Result<(Self, Vec<Transmit>), Failure> {
         let path = data.join(NAME);
         let cannot =
-            |error: io::Error| Failure::said(format!("cannot open {}: {error}", path.display()));
+            |error: io::Error| Failure::message(format!("cannot open {}: {error}", path.display()));
         let lost = read(&path).map_err(cannot)?;
         let file = begin(&path).map_err(cannot)?;
         let (queue, waiting) = sync_channel(MAX_WAITING);

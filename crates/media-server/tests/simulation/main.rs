@@ -5,10 +5,10 @@ mod parking;
 mod world;
 
 use barebell_media_server::media::Codec;
-use barebell_media_server::media::tone::Tone;
+use barebell_media_server::media::tone::{Tone, amplitude_of};
 use barebell_media_server::sip::{Duration, Instant};
 use barebell_media_server::{Config, Event, MediaServer, RATE, Sounds};
-use world::{World, flow_of, numbers};
+use world::{Phone, World, flow_of, numbers};
 
 const ECHO: &str = "<sip:echo@media-server.invalid;lr;caller=alice%40example.com>";
 const ROOM: &str = "<sip:conference@media-server.invalid;lr;name=sales%40example.com>";

@@ -5,9 +5,7 @@ use barebell_media_server::media::tone::{Tone, amplitude_of};
 use barebell_media_server::media::{Channel, Codec, MediaConfig};
 use barebell_media_server::sip::{Duration, Endpoint, Flow, Instant, Transport};
 use barebell_media_server::sip_ua::{self, Agent, CallId, End, Location};
-use barebell_media_server::{
-    Ask, Config, Event, MediaServer, Opening, RATE, Reply, Sounds, Summary,
-};
+use barebell_media_server::{Ask, Config, Event, MediaServer, Opening, Reply, Summary};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -168,8 +168,8 @@ fn crypto_lines_of_the_field() {
 
 #[test]
 fn only_the_suites_that_are_wished_for_are_taken() {
-    let wishes = MediaConfig { suites: vec![AesCm128HmacSha1_80], ..MediaConfig::default() };
-    let mut here = Negotiator::new(wishes, ([192, 0, 2, 1], 5000).into(), 7);
+    let media_config = MediaConfig { suites: vec![AesCm128HmacSha1_80], ..MediaConfig::default() };
+    let mut here = Negotiator::new(media_config, ([192, 0, 2, 1], 5000).into(), 7);
     let (long, short) = (
         format!("a=crypto:1 AES_256_CM_HMAC_SHA1_80 inline:{KEY_46}"),
         format!("a=crypto:2 AES_CM_128_HMAC_SHA1_80 inline:{KEY}"),
@@ -235,8 +235,8 @@ fn answers_of_the_field() {
         );
     }
     // A suite that was not offered, under a tag that was.
-    let wishes = MediaConfig { suites: vec![AesCm128HmacSha1_80], ..MediaConfig::default() };
-    let mut caller = Negotiator::new(wishes, ([192, 0, 2, 1], 4000).into(), 7);
+    let media_config = MediaConfig { suites: vec![AesCm128HmacSha1_80], ..MediaConfig::default() };
+    let mut caller = Negotiator::new(media_config, ([192, 0, 2, 1], 4000).into(), 7);
     caller.offer(&mut random());
     let answer = description("RTP/AVP", &[&line(1, "AES_CM_128_HMAC_SHA1_32", "")]);
     assert_eq!(caller.accept(&answer).unwrap_err(), Refusal::Keys);

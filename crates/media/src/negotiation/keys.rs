@@ -35,9 +35,9 @@ impl Negotiator {
     /// profile with DTLS has no keys in the description. ZRTP is in the profile without encryption
     /// (RFC 6189 section 8). A later offer keeps the agreement.
     pub(super) fn offered_agreements(&self) -> Offered {
-        let agreements = match self.wishes.security {
+        let agreements = match self.media_config.security {
             Security::Off => &[],
-            _ => &self.wishes.key_agreements[..],
+            _ => &self.media_config.key_agreements[..],
         };
         let has_sdes = agreements.contains(&KeyAgreement::Sdes);
         let dtls = agreements.iter().find_map(|agreement| match agreement {
@@ -65,10 +65,10 @@ impl Negotiator {
 
     /// Returns the hash of the local Hello message, if ZRTP is among the agreements.
     pub(super) fn own_zrtp(&self) -> Option<String> {
-        if self.wishes.security == Security::Off {
+        if self.media_config.security == Security::Off {
             return None;
         }
-        self.wishes.key_agreements.iter().find_map(|agreement| match agreement {
+        self.media_config.key_agreements.iter().find_map(|agreement| match agreement {
             KeyAgreement::Zrtp(hash) => Some(hash.clone()),
             KeyAgreement::Sdes | KeyAgreement::Dtls(_) => None,
         })
@@ -77,15 +77,15 @@ impl Negotiator {
     /// Returns the keys of the next offer.
     pub(super) fn keys(&self, random: Random<'_>) -> Vec<CryptoAttribute> {
         let is_offered =
-            |suite: &&Suite| self.wishes.offers_all_suites || USUAL_SUITES.contains(*suite);
-        let suites = self.wishes.suites.iter().filter(is_offered);
+            |suite: &&Suite| self.media_config.offers_all_suites || USUAL_SUITES.contains(*suite);
+        let suites = self.media_config.suites.iter().filter(is_offered);
         let used = self.agreed.sdes().map(|agreed| agreed.send.clone());
         let used_suite = used.as_ref().map(|crypto| crypto.policy.suite);
         let made = suites.filter(|suite| Some(**suite) != used_suite).filter_map(|&suite| {
             let mut bytes = alloc::vec![0; suite.key_length() + suite.salt_length()];
             random(&mut bytes);
             let mut policy = Policy::new(suite);
-            policy.plus = self.wishes.plus;
+            policy.plus = self.media_config.plus;
             CryptoAttribute::new(0, policy, &bytes).ok()
         });
         let mut keys: Vec<CryptoAttribute> = used.into_iter().chain(made).collect();
@@ -102,9 +102,9 @@ impl Negotiator {
     ) -> Result<Keying, Refusal> {
         let only_secured = || Refusal::OnlySecured { protocol: media.protocol.to_string() };
         let profile = Profile::of(media.protocol).ok_or_else(only_secured)?;
-        let agreements = match self.wishes.security {
+        let agreements = match self.media_config.security {
             Security::Off => &[],
-            _ => &self.wishes.key_agreements[..],
+            _ => &self.media_config.key_agreements[..],
         };
         let mut agreements = agreements.iter();
         let agreed = agreements.find_map(|agreement| match agreement {
@@ -126,7 +126,7 @@ impl Negotiator {
 
     fn answer_sdes(&self, media: &MediaDescription<'_>, random: Random<'_>) -> Option<Keying> {
         let mut preferences = SrtpPreferences::secure();
-        preferences.suites.clone_from(&self.wishes.suites);
+        preferences.suites.clone_from(&self.media_config.suites);
         preferences.plus = [Scheme::SEQUENCE, Scheme::Hash, Scheme::CHAIN, Scheme::Header].into();
         let offered = negotiation::usable_crypto_attributes(media);
         let mut agreed = negotiation::answer(&offered, &preferences, random).ok()?;
@@ -179,7 +179,7 @@ impl Negotiator {
         } else if !is_same || self.tls_id.is_empty() {
             self.tls_id = tls_id(random);
         }
-        let mut agreements = self.wishes.key_agreements.iter();
+        let mut agreements = self.media_config.key_agreements.iter();
         let fingerprint = agreements.find_map(|agreement| match agreement {
             KeyAgreement::Dtls(fingerprint) => Some(fingerprint.clone()),
             KeyAgreement::Sdes | KeyAgreement::Zrtp(_) => None,
@@ -198,7 +198,7 @@ impl Negotiator {
         let profile = Profile::of(media.protocol);
         let zrtp = zrtp.and_then(|_| zrtp_of(session, media)).map(Keying::Zrtp);
         let zrtp = zrtp.filter(|_| profile != Some(Profile::Dtls));
-        let mut agreements = self.wishes.key_agreements.iter();
+        let mut agreements = self.media_config.key_agreements.iter();
         let first = agreements.find(|it| !matches!(it, KeyAgreement::Dtls(_)));
         if let (Some(KeyAgreement::Zrtp(_)), Some(zrtp)) = (first, &zrtp) {
             return Ok(zrtp.clone());
@@ -257,8 +257,8 @@ mod tests {
 
     fn end(number: u8, security: Security, agreements: &[KeyAgreement]) -> Negotiator {
         let key_agreements = agreements.to_vec();
-        let wishes = MediaConfig { security, key_agreements, ..MediaConfig::default() };
-        Negotiator::new(wishes, ([192, 0, 2, number], 4000).into(), number.into())
+        let media_config = MediaConfig { security, key_agreements, ..MediaConfig::default() };
+        Negotiator::new(media_config, ([192, 0, 2, number], 4000).into(), number.into())
     }
 
     /// One end offers, the other one answers. Returns the offer as text and the streams of both.

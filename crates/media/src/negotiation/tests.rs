@@ -14,8 +14,8 @@ pub(super) fn random() -> impl FnMut(&mut [u8]) {
 }
 
 pub(super) fn negotiator(security: Security, port: u16) -> Negotiator {
-    let wishes = MediaConfig { security, ..MediaConfig::default() };
-    Negotiator::new(wishes, ([192, 0, 2, 1], port).into(), 7)
+    let media_config = MediaConfig { security, ..MediaConfig::default() };
+    Negotiator::new(media_config, ([192, 0, 2, 1], port).into(), 7)
 }
 
 /// One end offers, the other one answers. Returns the streams of both.
@@ -178,19 +178,19 @@ fn nobody_is_sent_anything_at_no_address() {
 
 fn of(codecs: &[Codec]) -> Negotiator {
     let codecs = codecs.to_vec();
-    let wishes = MediaConfig {
+    let media_config = MediaConfig {
         security: Security::Off,
         codecs,
         offers_all_codecs: true,
         ..MediaConfig::default()
     };
-    Negotiator::new(wishes, ([192, 0, 2, 1], 5000).into(), 7)
+    Negotiator::new(media_config, ([192, 0, 2, 1], 5000).into(), 7)
 }
 
 #[test]
 fn an_offer_fits_a_datagram_and_what_it_leaves_out_is_taken() {
-    let wishes = MediaConfig { security: Security::Required, ..MediaConfig::default() };
-    let mut here = Negotiator::new(wishes, ([192, 0, 2, 1], 5000).into(), 7);
+    let media_config = MediaConfig { security: Security::Required, ..MediaConfig::default() };
+    let mut here = Negotiator::new(media_config, ([192, 0, 2, 1], 5000).into(), 7);
     let offer = here.offer(&mut random());
     assert!(offer.len() < 1000, "{}", offer.len());
     let offer = b"v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/SAVP 3\r\n\
@@ -322,8 +322,8 @@ fn srtp_plus_stays_whoever_offers_anew() {
     use srtp::plus::Placement;
     for placement in [Placement::Extension(5), Placement::Trailer] {
         let plus = SrtpPlus { scheme: Scheme::SEQUENCE, placement };
-        let wishes = MediaConfig { plus: Some(plus), ..MediaConfig::default() };
-        let mut caller = Negotiator::new(wishes, ([192, 0, 2, 1], 4000).into(), 7);
+        let media_config = MediaConfig { plus: Some(plus), ..MediaConfig::default() };
+        let mut caller = Negotiator::new(media_config, ([192, 0, 2, 1], 4000).into(), 7);
         let mut callee = negotiator(Security::Optional, 5000);
         let mut numbers = random();
         let scheme = |stream: &Stream| stream.keying.sdes().unwrap().send.policy.plus;

@@ -198,7 +198,7 @@ impl Session {
     ) -> Result<bool, SendError> {
         self.pass(units);
         self.begins = true;
-        let Verdict::Told(level) = verdict else { return Ok(false) };
+        let Verdict::ComfortNoise(level) = verdict else { return Ok(false) };
         let timestamp = self.timestamp.wrapping_sub(units);
         self.write(payload_type, timestamp, false, &[level], out)?;
         Ok(true)

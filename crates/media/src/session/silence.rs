@@ -35,7 +35,7 @@ pub(super) enum Verdict {
     /// The frame is sent.
     Sound,
     /// A description of comfort noise is sent instead, with this level in -dBov.
-    Told(u8),
+    ComfortNoise(u8),
     /// Nothing is sent.
     Nothing,
 }
@@ -54,7 +54,7 @@ impl Silence {
         self.since = if is_sound { 0 } else { self.since.saturating_add(1) };
         match self.since.checked_sub(HANGOVER + 1) {
             None => Verdict::Sound,
-            Some(silent) if silent % REPEAT == 0 => Verdict::Told(self.level()),
+            Some(silent) if silent % REPEAT == 0 => Verdict::ComfortNoise(self.level()),
             Some(_) => Verdict::Nothing,
         }
     }
@@ -98,7 +98,8 @@ mod tests {
         let mut verdicts: Vec<_> = (0..100).map(|_| silence.judge(&place())).collect();
         assert!(verdicts[..HANGOVER].iter().all(|verdict| *verdict == Verdict::Sound));
         verdicts.drain(..HANGOVER);
-        let told = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Told(50..=52)));
+        let told =
+            verdicts.iter().filter(|verdict| matches!(verdict, Verdict::ComfortNoise(50..=52)));
         assert_eq!(told.count(), 5, "{verdicts:?}");
         assert!(!verdicts.contains(&Verdict::Sound));
         // Soft speech is sent, and some frames after it.
@@ -106,7 +107,7 @@ mod tests {
         assert_eq!(silence.judge(&speech()), Verdict::Sound);
         let after: Vec<_> = (0..HANGOVER + 1).map(|_| silence.judge(&place())).collect();
         assert!(after[..HANGOVER].iter().all(|verdict| *verdict == Verdict::Sound));
-        assert!(matches!(after[HANGOVER], Verdict::Told(_)), "{after:?}");
+        assert!(matches!(after[HANGOVER], Verdict::ComfortNoise(_)), "{after:?}");
         // A tone is sent for its whole duration.
         let mut tone = Tone::new(440.0, 8000, 4000);
         for _ in 0..1000 {

@@ -19,8 +19,9 @@ pub(super) fn address(end: usize) -> SocketAddr {
 /// Returns two sessions that have agreed.
 pub(super) fn sessions(security: Security) -> [Session; 2] {
     let codecs = vec![Codec::Pcmu, Codec::Pcma];
-    let wishes = MediaConfig { security, codecs, ..MediaConfig::default() };
-    let mut ends = [0, 1].map(|end| Negotiator::new(wishes.clone(), address(end), end as u64));
+    let media_config = MediaConfig { security, codecs, ..MediaConfig::default() };
+    let mut ends =
+        [0, 1].map(|end| Negotiator::new(media_config.clone(), address(end), end as u64));
     let mut state = 1_u8;
     let mut random = |bytes: &mut [u8]| {
         bytes.iter_mut().for_each(|byte| {
@@ -174,13 +175,14 @@ fn a_peer_that_is_silent_is_heard_as_noise_and_nothing_of_it_is_missing() {
 #[test]
 fn every_codec_carries_a_tone() {
     for &codec in Codec::ALL {
-        let wishes = MediaConfig {
+        let media_config = MediaConfig {
             security: Security::Off,
             codecs: vec![codec],
             offers_all_codecs: true,
             ..MediaConfig::default()
         };
-        let mut ends = [0, 1].map(|end| Negotiator::new(wishes.clone(), address(end), end as u64));
+        let mut ends =
+            [0, 1].map(|end| Negotiator::new(media_config.clone(), address(end), end as u64));
         let offer = ends[0].offer(&mut |_: &mut [u8]| {});
         let (answer, theirs) = ends[1].answer(&offer, &mut |_: &mut [u8]| {}).unwrap();
         let ours = ends[0].accept(&answer).unwrap();

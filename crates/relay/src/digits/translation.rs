@@ -38,7 +38,7 @@ pub(crate) struct Digits {
     /// The events that the receiver gets, if digits are played to it.
     sent: EventTypes,
     numbers: Numbers,
-    heard: Option<Heard>,
+    heard: Option<ReceivedEvent>,
     queue: VecDeque<(u8, Duration)>,
     playing: Option<Playing>,
     /// The time from which the next digit may be played.
@@ -47,7 +47,7 @@ pub(crate) struct Digits {
 
 /// An event that was received.
 #[derive(Debug)]
-struct Heard {
+struct ReceivedEvent {
     event: u8,
     rate: u32,
     /// The timestamp and the duration of its last segment, and the duration of the earlier ones.
@@ -222,7 +222,7 @@ impl Digits {
                 if let Some(before) = heard {
                     before.report(&mut report);
                 }
-                heard.insert(Heard {
+                heard.insert(ReceivedEvent {
                     event: event.event,
                     rate,
                     start: timestamp,
@@ -349,7 +349,7 @@ impl Digits {
     }
 }
 
-impl Heard {
+impl ReceivedEvent {
     /// True if a packet with this timestamp belongs to the event, in its last segment or the next
     /// one (RFC 4733 section 2.5.1.3).
     fn goes_on(&self, timestamp: u32, event: TelephoneEvent) -> bool {

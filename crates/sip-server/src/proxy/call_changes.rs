@@ -1,6 +1,6 @@
 //! The changes of calls that the owner is told, for the lamps of phones.
 
-use super::via_branch::Said;
+use super::via_branch::DialogFields;
 use crate::core::config::{Mode, State};
 use crate::core::event::Env;
 use crate::core::incoming::Incoming;
@@ -44,7 +44,7 @@ pub(super) fn begin(change: Option<Box<CallChange>>, handle: Handle, env: &mut E
 pub(super) fn respond(
     handle: Handle,
     status: u16,
-    answer: Option<(&Message<'_>, &Said<'_>)>,
+    answer: Option<(&Message<'_>, &DialogFields<'_>)>,
     env: &mut Env<'_>,
 ) {
     if status <= 100 || !sees_calls(env.settings) {

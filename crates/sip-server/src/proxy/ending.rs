@@ -2,7 +2,7 @@
 //! records.
 
 use super::media::{label_of, parties_of};
-use super::via_branch::Said;
+use super::via_branch::DialogFields;
 use crate::core::call_record::{
     CallRecord, LOST_REASON, Party, Unreached, caller_call_id, cut, is_of_limit,
 };
@@ -93,7 +93,7 @@ impl Failing {
         env: &Env<'_>,
     ) -> Option<Box<CallRecord>> {
         let Refused { request, from, began, is_proven, is_first_leg } = *refused;
-        let said = Said::read(request)?;
+        let said = DialogFields::read(request)?;
         let parties = parties_of(request, &from);
         let parties = parties.each_ref().map(|party| &**party);
         let began = began.since_epoch();
@@ -209,7 +209,7 @@ pub(super) fn end_dialog(
     ends: [SocketAddr; 2],
     env: &mut Env<'_>,
 ) {
-    let (Some(relay), Some(said)) = (env.relay, Said::read(message)) else { return };
+    let (Some(relay), Some(said)) = (env.relay, DialogFields::read(message)) else { return };
     if !relay.has_end(said.call_id, [said.from_tag, said.to_tag], ends) {
         return;
     }

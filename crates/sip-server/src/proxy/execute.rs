@@ -14,7 +14,7 @@ use super::sender::Authorization;
 use super::stateless;
 use super::tables::Tables;
 use super::target::{Target, Targets};
-use super::via_branch::{Said, loop_hash};
+use super::via_branch::{DialogFields, loop_hash};
 use crate::core::event::Env;
 use crate::core::incoming::{
     ALLOW_REGISTRAR, Incoming, answer, for_server, refuse_extensions, refuse_for_now, reply,
@@ -186,7 +186,7 @@ fn forward<R: RawMutex>(
     let (sent_before, is_proven) = (env.out.transmits.len(), payers.user.is_some());
     let started = tables.transactions.insert(key, payers, bytes, env, |handle, env| {
         call_changes::begin(beginning, handle, env);
-        Context::start(handle, message, &Said::of(head), plan, (targets, stages), env)
+        Context::start(handle, message, &DialogFields::of(head), plan, (targets, stages), env)
     });
     match started {
         Ok(()) => return,

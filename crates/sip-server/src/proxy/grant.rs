@@ -6,7 +6,7 @@ use super::record_route::end_of_sender;
 use super::route::Preprocessed;
 use super::tables::Tables;
 use super::token::{End, Identity, Life, TargetHash, Token, routes_hash};
-use super::via_branch::{Answer, Said};
+use super::via_branch::{Answer, DialogFields};
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::reach::Scope;
@@ -127,7 +127,8 @@ pub(crate) fn note_response<R: RawMutex>(
     moved: Option<Place>,
     env: &Env<'_>,
 ) {
-    let Answer { message: response, said: Said { call_id, from_tag, to_tag, cseq } } = *answer;
+    let Answer { message: response, said: DialogFields { call_id, from_tag, to_tag, cseq } } =
+        *answer;
     let refreshes = is_target_refresh(cseq.method) || cseq.method == Method::Refer;
     let is_news = refreshes || cseq.method == Method::Bye;
     let is_success = response.status().is_some_and(|status| (200..300).contains(&status));

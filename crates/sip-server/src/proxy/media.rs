@@ -3,7 +3,7 @@
 
 use super::hangup::Hangup;
 use super::target::Target;
-use super::via_branch::{Answer, Said, ViaBranch};
+use super::via_branch::{Answer, DialogFields, ViaBranch};
 use crate::core::call_record::{INTERNAL, OWNER, TRUNK};
 use crate::core::config::{MediaKeys, Relaying};
 use crate::core::event::Env;
@@ -52,7 +52,7 @@ pub(super) fn body_of_request(
     if !matches!(method, Method::Invite | Method::Ack | Method::Prack | Method::Update) {
         return Ok(None);
     }
-    let Some(said) = Said::read(request) else { return Ok(None) };
+    let Some(said) = DialogFields::read(request) else { return Ok(None) };
     let description = request.session_description();
     let is_first = method == Method::Invite && said.to_tag.is_empty();
     // The media of a call through the B2BUA are relayed on its second leg.
@@ -419,7 +419,7 @@ fn further_keys(request: &Message<'_>, env: &Env<'_>) -> Option<[Keying; 2]> {
     let relay = env.relay?;
     if config.media_keys != MediaKeys::Converted
         || config.relaying == Relaying::Off
-        || !Said::read(request)?.to_tag.is_empty()
+        || !DialogFields::read(request)?.to_tag.is_empty()
     {
         return None;
     }

@@ -73,7 +73,7 @@ use execute::execute;
 use grant::note_response;
 use lock_api::RawMutex;
 use sip::{Message, Method, Status};
-use via_branch::{Answer, Said, ViaBranch};
+use via_branch::{Answer, DialogFields, ViaBranch};
 use way_back::ResponseOutcome;
 
 /// Forwards or redirects a request, or rejects it.
@@ -243,7 +243,7 @@ pub(crate) fn on_undeliverable<R: RawMutex>(
 ) {
     match ViaBranch::parse(branch) {
         Some(branch @ ViaBranch::Stateful { .. }) => {
-            let Some(said) = Said::read(request) else { return };
+            let Some(said) = DialogFields::read(request) else { return };
             tables.transactions.with_branch(&branch, &said, env, |context, index, env| {
                 context.on_undeliverable(index, env);
             });

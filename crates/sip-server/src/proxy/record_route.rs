@@ -3,7 +3,7 @@
 
 use super::dialogs::Place;
 use super::token::{End, Identity, Life, MAX_TEXT, Sender, TargetHash, Token, routes_hash};
-use super::via_branch::{Answer, Said};
+use super::via_branch::{Answer, DialogFields};
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::keys::Key;
@@ -291,7 +291,8 @@ fn new_token<'m>(
     opened: Option<Flow>,
     env: &Env<'_>,
 ) -> Option<NewToken<'m>> {
-    let Answer { message: response, said: Said { call_id, from_tag, to_tag, .. } } = *answer;
+    let Answer { message: response, said: DialogFields { call_id, from_tag, to_tag, .. } } =
+        *answer;
     if from_tag.is_empty() || to_tag.is_empty() {
         return None;
     }

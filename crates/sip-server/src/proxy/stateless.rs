@@ -10,7 +10,7 @@ use super::record_route::{address_in, token_for_place, token_for_sender, write_r
 use super::stuck::Stuck;
 use super::target::Target;
 use super::token::Life;
-use super::via_branch::{Answer, Said, ViaBranch};
+use super::via_branch::{Answer, DialogFields, ViaBranch};
 use crate::core::event::{Env, MOST_UNASKED};
 use crate::core::flow::Flow;
 use crate::core::keys::Keys;
@@ -33,7 +33,7 @@ pub(crate) fn forward(
     target: &Target,
     env: &mut Env<'_>,
 ) -> Result<(), Stuck> {
-    let said = Said::of(head);
+    let said = DialogFields::of(head);
     let Flow { local, remote, .. } = plan.arrived_on;
     let origin = origin(env.keys, &head.via, Some(remote), local, &said);
     let branch = ViaBranch::Stateless { origin, loop_hash: plan.loop_hash, local };
@@ -287,7 +287,7 @@ fn origin(
     via: &Via<'_>,
     source: Option<SocketAddr>,
     local: SocketAddr,
-    said: &Said<'_>,
+    said: &DialogFields<'_>,
 ) -> u64 {
     let (address, port) = match source {
         Some(source) => {

@@ -4,7 +4,7 @@
 use super::budget::{Budget, OverLimit};
 use super::calls::Calls;
 use super::context::Context;
-use super::via_branch::{Said, ViaBranch};
+use super::via_branch::{DialogFields, ViaBranch};
 use crate::core::address_of_record::AddressOfRecord;
 use crate::core::event::Env;
 use crate::core::flow::Connection;
@@ -160,7 +160,7 @@ impl<R: RawMutex> Transactions<R> {
     pub(crate) fn with_branch<T>(
         &self,
         branch: &ViaBranch,
-        said: &Said<'_>,
+        said: &DialogFields<'_>,
         env: &mut Env<'_>,
         act: impl FnOnce(&mut Context, u8, &mut Env<'_>) -> T,
     ) -> Option<T> {

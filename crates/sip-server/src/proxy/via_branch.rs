@@ -122,7 +122,7 @@ pub(crate) fn seal(key: &Key, handle: &Handle, index: u8) -> u64 {
 /// The identifying fields that a response must repeat. The branch parameter alone does not identify
 /// the dialog (RFC 3261 section 17.1.3).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Said<'a> {
+pub(crate) struct DialogFields<'a> {
     pub(crate) call_id: &'a [u8],
     pub(crate) from_tag: &'a [u8],
     /// The To tag. In a request it is empty outside of dialogs.
@@ -134,10 +134,10 @@ pub(crate) struct Said<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Answer<'r, 'm> {
     pub(crate) message: &'r Message<'m>,
-    pub(crate) said: Said<'m>,
+    pub(crate) said: DialogFields<'m>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> DialogFields<'a> {
     /// Returns the fields of a request.
     pub(crate) fn of(head: &RequestHead<'a>) -> Self {
         Self {
@@ -171,7 +171,7 @@ impl<'a> Said<'a> {
 impl<'r, 'm> Answer<'r, 'm> {
     /// Parses the fields of `message`. Returns `None` if they cannot be parsed.
     pub(crate) fn read(message: &'r Message<'m>) -> Option<Self> {
-        Some(Self { message, said: Said::read(message)? })
+        Some(Self { message, said: DialogFields::read(message)? })
     }
 }
 

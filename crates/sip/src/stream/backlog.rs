@@ -22,7 +22,7 @@ const MAX_BYTES_OF_ONE: usize = MAX_BYTES / 2;
 /// The interval at which the longest wait is computed again.
 const LOOK: Duration = Duration::from_millis(2);
 /// Memory of an entry in addition to its bytes.
-const OVERHEAD: usize = size_of::<(Instant, Came)>() + 16;
+const OVERHEAD: usize = size_of::<(Instant, Arrival)>() + 16;
 
 /// The queues of all connections, in each the oldest entry first.
 ///
@@ -63,7 +63,7 @@ impl<K, S> Default for Backlog<K, S> {
 #[derive(Debug)]
 struct Queue<S> {
     stream: S,
-    waiting: VecDeque<(Instant, Came)>,
+    waiting: VecDeque<(Instant, Arrival)>,
     bytes: usize,
     /// True until the first entry is processed.
     is_new: bool,
@@ -77,12 +77,12 @@ pub struct Waiting<S> {
     /// The time at which it arrived.
     pub since: Instant,
     /// The entry itself.
-    pub what: Came,
+    pub what: Arrival,
 }
 
 /// The kind of an entry.
 #[derive(Debug)]
-pub enum Came {
+pub enum Arrival {
     /// A message.
     Message(Box<[u8]>),
     /// The end of the stream.
@@ -91,7 +91,7 @@ pub enum Came {
     Fault(Fault),
 }
 
-impl Came {
+impl Arrival {
     fn bytes(&self) -> usize {
         let own = match self {
             Self::Message(bytes) => bytes.len(),
@@ -215,12 +215,12 @@ mod tests {
         Waiting {
             stream,
             since: Instant::from_micros(number as u64),
-            what: Came::Message(number.to_string().into_bytes().into()),
+            what: Arrival::Message(number.to_string().into_bytes().into()),
         }
     }
 
     fn long(stream: u64) -> Waiting<u64> {
-        let what = Came::Message(vec![b'a'; 60_000].into());
+        let what = Arrival::Message(vec![b'a'; 60_000].into());
         Waiting { stream, since: Instant::ZERO, what }
     }
 

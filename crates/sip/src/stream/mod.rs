@@ -12,7 +12,7 @@ mod patience;
 pub mod proxy_protocol;
 pub mod websocket;
 
-pub use backlog::{Backlog, Came, Waiting};
+pub use backlog::{Arrival, Backlog, Waiting};
 pub use frame::{Frame, FrameError, Framer};
 pub use input::{Fault, Input, Progress, StreamItem};
 pub use output::{Full, Output};

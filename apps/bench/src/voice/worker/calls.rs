@@ -2,7 +2,7 @@
 
 use super::{LONG_ENOUGH, SLOTS, TICK, Worker};
 use crate::record::Observed;
-use crate::voice::ear::{Sent, Turnaround};
+use crate::voice::comparison::{Sent, Turnaround};
 use crate::voice::end::{CALLEE, CALLER, End};
 use crate::voice::line::{Line, Seed};
 use crate::voice::plan::Callees;

@@ -31,7 +31,7 @@ use parking_lot::{Mutex, RwLock};
 use pauses::Pauses;
 pub(super) use secure::CurrentTls;
 use set::{EVENTS, Set, Token, Wait};
-use sip::stream::{Backlog, Came, Fault, FrameError, PONG, StreamItem, Waiting};
+use sip::stream::{Arrival, Backlog, Fault, FrameError, PONG, StreamItem, Waiting};
 use sip::{Duration, Instant, Message, Transport};
 use sip_server::{Connection, Flow, Payers, Source, Transmit};
 use std::collections::HashMap;

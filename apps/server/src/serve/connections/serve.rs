@@ -206,13 +206,13 @@ impl Connections {
         }
         match stream.ending() {
             None => {}
-            Some(Ending::Heard) if stream.is_flushed() || flags.intersects(is_broken) => {
+            Some(Ending::ByPeer) if stream.is_flushed() || flags.intersects(is_broken) => {
                 return self.end(stream, &mut local.failed);
             }
-            Some(Ending::Heard) => return,
-            Some(Ending::Deaf) => {
+            Some(Ending::ByPeer) => return,
+            Some(Ending::Discarding) => {
                 if !stream.discard(room.chunk) {
-                    self.begin_end(stream, Ending::Heard, now, local);
+                    self.begin_end(stream, Ending::ByPeer, now, local);
                 }
                 return;
             }
@@ -268,14 +268,14 @@ impl Connections {
             let what = match read {
                 Ok(More::Now) => continue,
                 Ok(More::Later) => return,
-                Ok(More::Never) => Came::End,
-                Err(ReadError::Fault(fault)) => Came::Fault(fault),
+                Ok(More::Never) => Arrival::End,
+                Err(ReadError::Fault(fault)) => Arrival::Fault(fault),
                 Err(ReadError::Tls(error)) => {
                     self.tls_failures.fetch_add(1, Ordering::Relaxed);
                     log::warn("tls", || {
                         format!("TLS with {} fails: {error}", stream.flow().remote)
                     });
-                    Came::End
+                    Arrival::End
                 }
             };
             let last = Waiting { stream: Arc::clone(stream), since: now, what };
@@ -296,14 +296,14 @@ impl Connections {
     ) {
         let Waiting { stream, since, what } = waiting;
         match what {
-            Came::Message(message) => {
+            Arrival::Message(message) => {
                 self.receive(doer, &stream, now, now.since(since), &message, local);
             }
-            Came::End => {
+            Arrival::End => {
                 doer.carry_out(local);
-                self.begin_end(&stream, Ending::Heard, now, local);
+                self.begin_end(&stream, Ending::ByPeer, now, local);
             }
-            Came::Fault(fault) => {
+            Arrival::Fault(fault) => {
                 log::warn("stream", || {
                     format!("the connection from {} is closed: {fault}", stream.flow().remote)
                 });
@@ -345,7 +345,7 @@ impl Connections {
             local.worker.refuse_unframed(now, &stream.flow(), head, &mut local.out);
         }
         doer.carry_out(local);
-        self.begin_end(stream, Ending::Deaf, now, local);
+        self.begin_end(stream, Ending::Discarding, now, local);
     }
 
     /// Ends a connection once the peer has taken the output that waits.
@@ -400,7 +400,7 @@ impl Reader<'_> {
         if backlog.takes_turn() {
             return connections.receive(*doer, stream, *now, Duration::ZERO, bytes, local);
         }
-        let what = Came::Message(bytes.into());
+        let what = Arrival::Message(bytes.into());
         let waiting = Waiting { stream: Arc::clone(stream), since: *now, what };
         backlog.push(stream.connection, waiting);
         true

@@ -91,10 +91,10 @@ pub(super) struct Reading {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// The peer has ended its stream.
-    Heard,
+    ByPeer,
     /// The input is ignored, but still read: closing a socket with unread input would reset the
     /// connection and lose the output.
-    Deaf,
+    Discarding,
 }
 
 /// The state of sending.
@@ -329,10 +329,10 @@ impl Stream {
             self.write(wire)?;
         }
         match (ending, self.is_flushed()) {
-            (Ending::Heard, true) => return Ok(true),
-            (Ending::Heard, false) => self.change(set, Wait::Write)?,
-            (Ending::Deaf, true) => self.shut_down(),
-            (Ending::Deaf, false) => {}
+            (Ending::ByPeer, true) => return Ok(true),
+            (Ending::ByPeer, false) => self.change(set, Wait::Write)?,
+            (Ending::Discarding, true) => self.shut_down(),
+            (Ending::Discarding, false) => {}
         }
         Ok(false)
     }

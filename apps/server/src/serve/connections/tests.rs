@@ -259,10 +259,10 @@ fn reminders_come_in_the_order_of_their_times() {
 fn a_connection_ends_when_the_last_is_written_and_the_peer_says_no_more() {
     let due = BEGIN + Duration::from_millis(500);
     let rig = Rig::accepted();
-    assert!(rig.stream.begin_end(Ending::Heard, due, &rig.set).unwrap(), "nothing waits");
+    assert!(rig.stream.begin_end(Ending::ByPeer, due, &rig.set).unwrap(), "nothing waits");
 
     let mut rig = Rig::accepted();
-    assert!(!rig.stream.begin_end(Ending::Deaf, due, &rig.set).unwrap());
+    assert!(!rig.stream.begin_end(Ending::Discarding, due, &rig.set).unwrap());
     assert_eq!(rig.stream.due(), due);
     assert_eq!(rig.peer.read(&mut [0]).unwrap(), 0, "the peer is told at once");
     rig.peer.write_all(b"more").unwrap();
@@ -278,7 +278,7 @@ fn a_connection_ends_when_the_last_is_written_and_the_peer_says_no_more() {
         rig.send(&[b'x'; 60_000]).unwrap();
     }
     rig.peer.shutdown(std::net::Shutdown::Write).unwrap();
-    assert!(!rig.stream.begin_end(Ending::Heard, due, &rig.set).unwrap());
+    assert!(!rig.stream.begin_end(Ending::ByPeer, due, &rig.set).unwrap());
     assert!(!rig.ready().contains(EpollFlags::EPOLLIN), "its end is not told again and again");
 }
 

@@ -59,7 +59,7 @@ impl Hook {
     ) -> Result<Self, Failure> {
         let issuers = net::tls::system_issuers();
         if url.starts_with("https") && issuers.is_empty() {
-            return Err(Failure::said(format!(
+            return Err(Failure::message(format!(
                 "{key}: this system trusts no issuers: install ca-certificates"
             )));
         }

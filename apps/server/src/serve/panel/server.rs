@@ -214,7 +214,7 @@ impl PanelServer {
         let mut out = Out::kept();
         let checked = check::run(&CheckFlags { place: self.0.place.clone() }, &mut out);
         let mut lines: Vec<_> = out.into_text().lines().map(str::to_owned).collect();
-        if let Err(Failure::Said(text)) = &checked {
+        if let Err(Failure::Message(text)) = &checked {
             lines.push(text.clone());
         }
         json!({ "ok": checked.is_ok(), "lines": lines })

@@ -14,7 +14,7 @@ use super::plan::Plan;
 use super::search::{Aim, Search};
 use super::services::Stages;
 use super::target::Targets;
-use super::via_branch::Said;
+use super::via_branch::DialogFields;
 use super::way_back::WayBack;
 use crate::core::event::Env;
 use crate::core::flow::Connection;
@@ -63,7 +63,7 @@ impl Context {
     pub(crate) fn start(
         handle: Handle,
         request: &Message<'_>,
-        said: &Said<'_>,
+        said: &DialogFields<'_>,
         plan: Plan,
         (targets, stages): (Targets, Option<Box<Stages>>),
         env: &mut Env<'_>,
@@ -157,9 +157,9 @@ impl Context {
 
     /// True if a message with the fields `said` belongs to the dialog and the request of this
     /// context.
-    pub(crate) fn has_said(&self, said: &Said<'_>, env: &Env<'_>) -> bool {
+    pub(crate) fn has_said(&self, said: &DialogFields<'_>, env: &Env<'_>) -> bool {
         let to_tag = if self.has_to_tag { said.to_tag } else { &[] };
-        Said { to_tag, ..*said }.hash(&env.keys.branch) == self.said
+        DialogFields { to_tag, ..*said }.hash(&env.keys.branch) == self.said
     }
 
     /// True if `seal` is that of branch `index`.

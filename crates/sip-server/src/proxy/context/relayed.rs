@@ -1,7 +1,7 @@
 //! The relayed call that a request begins or ends.
 
 use super::super::ending::{Refused, end_branch, end_dialog, is_recorded, on_bye};
-use super::super::via_branch::{self, Said, ViaBranch};
+use super::super::via_branch::{self, DialogFields, ViaBranch};
 use super::Context;
 use crate::core::call_record::Party;
 use crate::core::event::Env;
@@ -54,7 +54,9 @@ impl Context {
             }
             return;
         }
-        let Some(said) = Said::read(&request).filter(|said| said.to_tag.is_empty()) else { return };
+        let Some(said) = DialogFields::read(&request).filter(|said| said.to_tag.is_empty()) else {
+            return;
+        };
         let Handle { shard, slot, .. } = self.handle;
         let loop_hash = search.plan.loop_hash;
         // A branch that timed out had no final response.

@@ -10,7 +10,7 @@ use memchr::memmem;
 
 /// A complete unit that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said<'a> {
+pub enum WebSocketItem<'a> {
     /// The head of an HTTP message, with the empty line: the first unit, once.
     Head(&'a [u8]),
     /// A complete message.
@@ -44,7 +44,7 @@ impl Input {
     pub fn receive(
         &mut self,
         new: &[u8],
-        mut visit: impl FnMut(Said<'_>) -> ControlFlow<()>,
+        mut visit: impl FnMut(WebSocketItem<'_>) -> ControlFlow<()>,
     ) -> Result<Progress, Fault> {
         let was_partial = self.is_partial();
         let mut bytes = core::mem::take(&mut self.partial);
@@ -67,17 +67,17 @@ impl Input {
                     break;
                 };
                 self.is_open = true;
-                (end + 4, Some(Said::Head(&rest[..end + 4])))
+                (end + 4, Some(WebSocketItem::Head(&rest[..end + 4])))
             } else {
                 match self.frames.next(rest).map_err(fault)? {
                     None => break,
                     Some((length, Some(Event::Message))) => {
                         progress.has_message = true;
-                        (length, Some(Said::Message(self.frames.message())))
+                        (length, Some(WebSocketItem::Message(self.frames.message())))
                     }
                     Some((length, Some(Event::Control(kind, payload)))) => {
                         control = payload;
-                        (length, Some(Said::Control(kind, &control)))
+                        (length, Some(WebSocketItem::Control(kind, &control)))
                     }
                     Some((length, None)) => (length, None),
                 }
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn what_is_no_frame_is_given_back() {
         let mut input = Input::new(Role::Server);
-        let all = |_: Said<'_>| ControlFlow::Continue(());
+        let all = |_: WebSocketItem<'_>| ControlFlow::Continue(());
         input.receive(b"GET / HTTP/1.1\r\n\r\n", all).unwrap();
         let fault = input.receive(b"OPTIONS", all).unwrap_err();
         assert_eq!(fault.rest, b"OPTIONS");

@@ -8,7 +8,7 @@ mod upgrade;
 
 pub use forwarded::ClientField;
 pub use frame::{Kind, Role, write_frame};
-pub use input::{Input, Said};
+pub use input::{Input, WebSocketItem};
 pub use upgrade::{Refused, Upgrade, accept, is_accepted, request, requested_path};
 
 /// The maximum length of an HTTP head in bytes.

@@ -137,7 +137,7 @@ fn messages_for_another_certificate_name_come_back() {
         }
     };
     assert!(error.to_string().contains("is pinned"), "{error}");
-    assert!(rig.stream.begin_end(Ending::Heard, BEGIN, &rig.set).unwrap());
+    assert!(rig.stream.begin_end(Ending::ByPeer, BEGIN, &rig.set).unwrap());
     assert!(rig.stream.has_shaken_hands());
     assert_eq!(rig.stream.close(), (false, vec![(rig.stream.flow(), message("1"))]));
 }

@@ -108,7 +108,7 @@ fn other_requests_than_websocket_are_answered() {
     while !rig.ready().contains(EpollFlags::EPOLLIN) {}
     let read = rig.stream.read(BEGIN, &mut [0; 1000], &rig.set, |_| panic!("a message"));
     assert!(matches!(read, Err(ReadError::Fault(_))), "{read:?}");
-    assert!(!rig.stream.begin_end(Ending::Deaf, BEGIN, &rig.set).unwrap());
+    assert!(!rig.stream.begin_end(Ending::Discarding, BEGIN, &rig.set).unwrap());
     let mut page = String::new();
     rig.peer.read_to_string(&mut page).unwrap();
     assert!(page.starts_with("HTTP/1.1 426 ") && page.contains("RFC 7118"), "{page}");
@@ -134,7 +134,7 @@ fn a_page_that_is_asked_for_is_shown_and_the_connection_ends() {
     while !rig.ready().contains(EpollFlags::EPOLLIN) {}
     let read = rig.stream.read(BEGIN, &mut [0; 1000], &rig.set, |_| panic!("a message"));
     assert_eq!(read, Ok(More::Never));
-    assert!(rig.stream.begin_end(Ending::Heard, BEGIN, &rig.set).unwrap());
+    assert!(rig.stream.begin_end(Ending::ByPeer, BEGIN, &rig.set).unwrap());
     let mut page = [0; 12];
     rig.peer.read_exact(&mut page).unwrap();
     assert_eq!(&page, b"HTTP/1.1 200");

@@ -49,7 +49,7 @@ impl Ng {
             Ok::<_, std::io::Error>(socket)
         };
         let socket = bind().map_err(|error| {
-            Failure::said(format!("cannot listen on {address} (media.ng): {error}"))
+            Failure::message(format!("cannot listen on {address} (media.ng): {error}"))
         })?;
         // A client speaks for many sources.
         let bandwidth = Bandwidth { owner: limits.bandwidth.all, ..limits.bandwidth };

@@ -93,7 +93,7 @@ impl Verified {
 
 /// The comparison of the audio of one call.
 #[derive(Debug)]
-pub(crate) struct Ear {
+pub(crate) struct AudioComparison {
     sent: Sent,
     /// A sequence number, and the time in microseconds since the start at which its first sample
     /// was sent.
@@ -115,7 +115,7 @@ struct Decoding {
     samples: Vec<i16>,
 }
 
-impl Ear {
+impl AudioComparison {
     pub(crate) fn new(sent: Sent) -> Self {
         let verified = Verified::default();
         Self { sent, origin: None, unknown: 0, wrong: 0, decoding: None, verified }
@@ -282,7 +282,7 @@ mod tests {
     /// Sends `count` frames that arrive after `delay`, with the payloads of `encoded`, and returns
     /// the last delay and the results.
     fn heard(
-        ear: &mut Ear,
+        ear: &mut AudioComparison,
         encoded: &Sound,
         phase: u64,
         count: u64,
@@ -300,7 +300,7 @@ mod tests {
     fn unchanged_payloads_tell_the_delay_whatever_their_numbers() {
         let sent = sent(Codec::Pcmu, 77);
         let sound = Arc::clone(&sent.sound);
-        let mut ear = Ear::new(sent);
+        let mut ear = AudioComparison::new(sent);
         let delay = heard(&mut ear, &sound, 77, 600, 123);
         assert_eq!(delay, Some(Duration::from_millis(123)));
         assert_eq!(ear.verified, Verified { exact: 600, ..Verified::default() });
@@ -313,7 +313,7 @@ mod tests {
             let (source, target) = (Sound::new(from, 2), sent(to, 11));
             let mut decoder = Decoder::new(from);
             let mut encoder = media::codec::Encoder::new(to);
-            let mut ear = Ear::new(target);
+            let mut ear = AudioComparison::new(target);
             let mut last = None;
             for frame in 0..400 {
                 let (mut samples, mut payload) = (Vec::new(), Vec::new());
@@ -332,13 +332,13 @@ mod tests {
 
     #[test]
     fn the_audio_of_another_call_is_not_heard() {
-        let mut ear = Ear::new(sent(Codec::Pcmu, 0));
+        let mut ear = AudioComparison::new(sent(Codec::Pcmu, 0));
         heard(&mut ear, &Sound::new(Codec::Pcmu, 1), 0, 400, 20);
         assert!(!ear.verified.is_heard() && ear.verified.failed > 0, "{:?}", ear.verified);
         // Audio that is replaced during the call is wrong.
         let sent = sent(Codec::Pcmu, 0);
         let sound = Arc::clone(&sent.sound);
-        let mut ear = Ear::new(sent);
+        let mut ear = AudioComparison::new(sent);
         heard(&mut ear, &sound, 0, 100, 20);
         let at = start() + Duration::from_millis(2020);
         (0..10).for_each(|number| assert_eq!(ear.hear(5100 + number, &[0x55; 160], at), None));
