@@ -1,5 +1,5 @@
-//! Short forms of the long runs in `soak`: random relayed calls, random calls through the B2BUA, and
-//! calls with a refresh every 90 seconds.
+//! Short forms of the long runs in `soak`: random relayed calls, random calls through the B2BUA,
+//! and calls with a refresh every 90 seconds.
 
 use peers::process::built;
 use std::process::Command;

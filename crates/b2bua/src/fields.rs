@@ -171,8 +171,8 @@ pub(crate) fn reason_line(reason: &str) -> Vec<u8> {
     [b"Reason: ", reason.as_bytes(), b"\r\n"].concat()
 }
 
-/// The Reason of the end of a call that has used up the minutes of the day. The records of the proxy
-/// know it and the next one.
+/// The Reason of the end of a call that has used up the minutes of the day. The records of the
+/// proxy know it and the next one.
 pub const NO_MINUTES_REASON: &str = "SIP;cause=403;text=\"No Minutes Left Today\"";
 
 /// The Reason of the end of a call that has lasted for as long as a limit allows.
@@ -182,9 +182,9 @@ pub const TOO_LONG_REASON: &str = "SIP;cause=403;text=\"Maximum Duration Reached
 /// call.
 const OF_B2BUA: [&str; 3] = [LOST_REASON, NO_MINUTES_REASON, TOO_LONG_REASON];
 
-/// Returns the Reason lines of `message`, or one with `status` as the cause (RFC 3326). Those of the
-/// B2BUA are left out, such as that of the check of calls: it says that the receiver of the BYE is
-/// gone.
+/// Returns the Reason lines of `message`, or one with `status` as the cause (RFC 3326). Those of
+/// the B2BUA are left out, such as that of the check of calls: it says that the receiver of the BYE
+/// is gone.
 pub(crate) fn reason(message: &Message<'_>, status: Option<u16>) -> Vec<u8> {
     let mut lines = Vec::new();
     for field in message.fields_of(&[HeaderName::Reason]) {

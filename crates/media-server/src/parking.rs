@@ -42,7 +42,8 @@ impl MediaServer {
     }
 
     /// True if the calls of the caller, a proved name, are in as many slots as those of one
-    /// user may be. Referred-By proves nothing: the share of the party that it names does not count.
+    /// user may be. Referred-By proves nothing: the share of the party that it names does not
+    /// count.
     fn is_over_share(&self, invitation: &Invitation) -> bool {
         let (Service::Park(_), Some(caller)) = (&invitation.service, &invitation.caller) else {
             return false;

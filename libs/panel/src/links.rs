@@ -1,5 +1,5 @@
-//! Links to the settings of phones. A link has a random secret, is for one fetch, and expires. It is
-//! in memory: a restart ends it.
+//! Links to the settings of phones. A link has a random secret, is for one fetch, and expires. It
+//! is in memory: a restart ends it.
 
 use crate::server::Mark;
 use crate::templates::Template;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 /// The time after which a session ends, however it is used.
 const LIFE: Duration = Duration::from_secs(12 * 3600);
-/// The maximum number of sessions of accounts. Beyond it, the one that was used least recently ends.
+/// The maximum number of sessions of accounts. Beyond it, the one that was used least recently
+/// ends.
 pub(crate) const MAX_SESSIONS: usize = 256;
 /// The same of users.
 pub(crate) const MAX_USER_SESSIONS: usize = 4096;

@@ -391,8 +391,8 @@ fn wrong_responses_are_no_success() {
 
 #[test]
 fn repeated_and_malformed_messages_are_counted() {
-    // Garbage belongs to no operation, so it counts by its time of receipt: the last one has a tenth
-    // of a second to the end of the measured time.
+    // Garbage belongs to no operation, so it counts by its time of receipt: the last one has a
+    // tenth of a second to the end of the measured time.
     let rules = vec![Rule::repeat("responses:7").unwrap(), Rule::garbage("responses:60").unwrap()];
     let (run, peer) = CASE.measure(&script(rules));
     let counts = &run.counts;

@@ -271,7 +271,8 @@ fn is_at(address: &SocketAddr, number: usize, is_caller: bool) -> bool {
     address.ip() == place(number, is_caller) || (first..first + RTP_PORTS).contains(&address.port())
 }
 
-/// Returns the exchange of keys of a call: one for each stream of packets, as for RTP and RTCP apart.
+/// Returns the exchange of keys of a call: one for each stream of packets, as for RTP and RTCP
+/// apart.
 fn exchange_of(analysis: &Analysis, number: usize) -> Exchange {
     let is_its = |one: &&KeyExchange| {
         [true, false].iter().any(|is_caller| {

@@ -163,8 +163,8 @@ pub(crate) struct Softphone<'a> {
     pub(crate) seconds: u64,
     /// The frequency of the tone in hertz.
     pub(crate) tone: u16,
-    /// The protocol for the keys of SRTP, which is then required, and the suite of SRTP with keys by
-    /// SDES; baresip offers one suite, and accepts others.
+    /// The protocol for the keys of SRTP, which is then required, and the suite of SRTP with keys
+    /// by SDES; baresip offers one suite, and accepts others.
     pub(crate) keys: Option<Keys>,
     pub(crate) suite: Option<&'a str>,
     /// True if it records the received audio.

@@ -167,8 +167,8 @@ fn a_domain_without_users_a_trunk_without_a_server_and_a_damaged_database_are_fo
     assert!(text.contains("is damaged"), "{text}");
 }
 
-/// The answer of a name server to `query`: the host of the domain has the address 127.0.0.1, and its
-/// SRV record for UDP names `port`.
+/// The answer of a name server to `query`: the host of the domain has the address 127.0.0.1, and
+/// its SRV record for UDP names `port`.
 fn answer(query: &[u8], port: u16) -> Vec<u8> {
     let end = 12 + query[12..].iter().position(|&byte| byte == 0).unwrap() + 1;
     let name = String::from_utf8_lossy(&query[12..end]).to_ascii_lowercase();

@@ -14,7 +14,8 @@ pub(crate) const TRUNK: char = '\n';
 /// follow it.
 pub(crate) const RETARGETED: &str = "retargeted ";
 
-/// The text in the label of a called end before the user or group that the called number belongs to.
+/// The text in the label of a called end before the user or group that the called number belongs
+/// to.
 pub(crate) const OWNER: &str = "\nowner ";
 
 /// The Reason of a BYE of the owner's B2BUA to an end that does not answer its check. The B2BUA
