@@ -32,6 +32,8 @@ impl Link {
         ip(&format!("link add {outer} type veth peer name eth0 netns {namespace}"));
         ip(&format!("address add {here}/24 dev {outer}"));
         ip(&format!("link set {outer} up"));
+        // A local address of IPv6 would be a change of the network some time after the start.
+        ip(&format!("-n {namespace} link set eth0 addrgenmode none"));
         ip(&format!("-n {namespace} link set eth0 up"));
         link.connect();
         link

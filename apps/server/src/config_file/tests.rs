@@ -75,6 +75,7 @@ fn the_reference_shows_every_key_with_its_default() {
     assert!(push.0.is_some() && push.1.is_some(), "{machine}");
     let listen = settings.http.listen.take();
     assert!(listen.is_some_and(|address| address.ip().is_loopback()), "{machine}");
+    assert!(settings.decisions.url.take().is_some(), "{machine}");
     let [group] = &std::mem::take(&mut settings.engine.groups)[..] else { panic!("{machine}") };
     assert_eq!((group.members.len(), group.fallback.as_deref()), (2, Some("carol")), "{machine}");
     assert_eq!(group.timeout, CallServices::DEFAULT_RINGING);

@@ -216,6 +216,12 @@ impl Seen {
         self.view.locations.iter().any(is_it)
             || Network::any_contains(&self.known.sources, flow.remote.ip())
     }
+
+    /// True if `flow` comes from the address and the port of a server of the trunk.
+    fn is_server(&self, flow: &Flow) -> bool {
+        self.has_source(flow)
+            && self.view.locations.iter().any(|location| location.remote == flow.remote)
+    }
 }
 
 impl Trunks for SharedTrunks {
@@ -248,6 +254,8 @@ impl Trunks for SharedTrunks {
         with(&|seen| has(&seen.view.contacts))
             // Of several trunks to one provider, that with the account.
             .or_else(|| with(&|seen| has(&seen.view.users) && seen.has_source(flow)))
+            // Of several trunks at one address, that with the port.
+            .or_else(|| with(&|seen| seen.is_server(flow)))
             .or_else(|| with(&|seen| seen.has_source(flow)))
     }
 }
@@ -284,7 +292,9 @@ mod tests {
             seen(Transport::Tls, "a", &[]),
             seen(Transport::Udp, "b", &[]),
             seen(Transport::Udp, "c", &[network]),
+            seen(Transport::Udp, "d", &[]),
         ];
+        trunks.seen.write()[3].view.locations[0].remote.set_port(5070);
         let of = |transport, remote: &str, user: &str| {
             let (local, remote) = (([192, 0, 2, 7], 5060).into(), remote.parse().unwrap());
             let flow = Flow { transport, local, remote, connection: None };
@@ -297,6 +307,7 @@ mod tests {
         assert_eq!(of(tls, "192.0.2.1:40000", "x"), Some(0));
         assert_eq!(of(udp, "192.0.2.1:5060", "x"), Some(1), "not the trunk by TLS");
         assert_eq!(of(udp, "192.0.2.2:5061", "user-c"), Some(2), "the account decides");
+        assert_eq!(of(udp, "192.0.2.1:5070", "x"), Some(3), "the port decides");
         assert_eq!(of(udp, "203.0.113.77:5060", "x"), Some(2));
         assert_eq!(of(udp, "192.0.2.3:5060", "x"), None);
         assert_eq!(trunks.target(TrunkId(0)), None);

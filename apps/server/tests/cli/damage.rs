@@ -44,7 +44,7 @@ fn unstorable_registrations_are_refused_until_there_is_room() {
     let site = Site::new();
     let words = "serve --domain example.com --auth off --workers 1 --listen udp:127.0.0.1:0";
     // Limits the length of files, as a full disk does.
-    let before = "trap '' XFSZ && ulimit -S -f 200";
+    let before = "trap '' XFSZ && ulimit -S -f 300";
     let server = site.started(&mut site.command_after(before, words));
     let listens = status(&site)["listens"].clone();
     let address = listens[0].as_str().unwrap()[4..].to_owned();

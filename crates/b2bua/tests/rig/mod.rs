@@ -464,11 +464,18 @@ impl Rig {
             }
             network::Event::Wake(Wake::B2bua) => {
                 let mut b2bua = self.b2bua.0.lock();
-                if b2bua.next_timer().is_some_and(|next| next <= now) {
+                let is_due = b2bua.next_timer().is_some_and(|next| next <= now);
+                if is_due {
                     b2bua.on_timer(now);
                 }
                 drop(b2bua);
-                if let Some(proxy) = &mut self.proxy {
+                let proxy = self.proxy.as_mut();
+                let proxy = proxy.filter(|it| it.next_timer().is_some_and(|next| next <= now));
+                // A wake without a due timer is an older one, and schedules no other.
+                if !is_due && proxy.is_none() {
+                    return true;
+                }
+                if let Some(proxy) = proxy {
                     proxy.on_timer(now);
                 }
                 self.drain_b2bua();

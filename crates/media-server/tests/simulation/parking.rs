@@ -85,7 +85,10 @@ fn the_calls_of_one_user_fill_a_part_of_the_slots_only() {
     world.pass(800);
     assert!(world.hears(calls[5], &[620.0])[0] > 3000.0);
     for call in calls {
-        world.hang_up(call);
+        // Of two calls that have met, the second one ends with the first.
+        if world.phones[call].ended.is_none() {
+            world.hang_up(call);
+        }
         world.pass(100);
     }
     world.assert_empty();
