@@ -5,8 +5,7 @@ use peers::call::{End, establish, establish_with};
 use peers::kamailio::{Identity, Kamailio, Nat, Tls};
 use peers::phone::Kind::Barebell;
 use peers::phone::{Account, Action, Event, Phone};
-use peers::server::TRUSTS_NOBODY;
-use peers::test_server::{PASSWORD, TestServer};
+use peers::test_server::TestServer;
 use peers::transport::Transport;
 use std::net::Ipv4Addr;
 use test_support::agent::{Agent, SESSION};
@@ -165,55 +164,4 @@ fn barebell_phone_calls_through_kamailio_over_tls() {
     bob.wait_until_it_hears(alice.account.tone);
     bob.act(&Action::HangUp);
     alice.wait_for(Event::Ended);
-}
-
-/// Kamailio is the provider of an office: it challenges the registration and the calls of the
-/// account, and stays in the path.
-#[test]
-fn kamailio_is_the_provider_of_an_office() {
-    const ACCOUNT: &str = "4930111";
-    const PROVIDER: &str = "provider.test";
-    let nowhere = (Ipv4Addr::LOCALHOST, 9).into();
-    let mut subscriber = Agent::stranger("4930456789", PROVIDER, nowhere);
-    let kamailio = Kamailio::start_provider(ACCOUNT, PASSWORD, subscriber.address());
-    let configuration = format!(
-        "{TRUSTS_NOBODY}[media]\nports = \"33100-33199\"\n\
-         [[trunks]]\nname = \"uplink\"\nhost = \"{}\"\nregister = true\n\
-         [[trunks.accounts]]\nuser = \"{ACCOUNT}\"\npassword = \"{PASSWORD}\"\n\
-         domain = \"{PROVIDER}\"\n\
-         [numbers]\ncountry = \"49\"\n\
-         [[numbers.rules]]\nname = \"out\"\nprefix = \"+49\"\nremove = \"+\"\n\
-         trunks = [\"uplink\"]\n\
-         [[numbers.did]]\nname = \"in\"\nnumber = \"+{ACCOUNT}\"\nto = \"user:alice\"\n",
-        kamailio.outside
-    );
-    let office = TestServer::with(&configuration, &[]);
-    office.server.wait_for_line("is registered at udp:");
-    let mut alice = office.agent("alice");
-    // Out, with a challenge to the INVITE and a BYE of either end.
-    for caller_hangs_up in [true, false] {
-        let uri = office.server.uri("+4930456789");
-        let (mut here, mut there) = establish_with(alice, subscriber, &uri);
-        let first = String::from_utf8_lossy(&there.dialog.route_set()[0]).into_owned();
-        assert!(
-            first.contains(&kamailio.outside.to_string()),
-            "Kamailio stays in the path: {first}"
-        );
-        here.pass(&mut there, "INVITE", "");
-        match caller_hangs_up {
-            true => here.pass(&mut there, "BYE", ""),
-            false => there.pass(&mut here, "BYE", ""),
-        };
-        (alice, subscriber) = (here.agent, there.agent);
-    }
-    // In, to the contact of the registration.
-    let caller = Agent::stranger("4930456789", PROVIDER, kamailio.outside);
-    let uri = format!("sip:{ACCOUNT}@{PROVIDER}");
-    let (mut there, mut here) = establish_with(caller, alice, &uri);
-    there.pass(&mut here, "INVITE", "");
-    here.pass(&mut there, "BYE", "");
-    office.server.wait_for_history(3);
-    for record in office.server.rows(&["calls", "--history", "--json"]) {
-        assert_eq!(record["trunk"], "uplink", "{record}");
-    }
 }
