@@ -11,6 +11,8 @@ pub struct Link {
     pub machine: Machine,
     /// The address of this machine on the link.
     pub here: Ipv4Addr,
+    /// The name of the interface of this machine.
+    interface: String,
 }
 
 impl Link {
@@ -25,8 +27,8 @@ impl Link {
         let address = |host| Ipv4Addr::new(10, high, low, host);
         let (namespace, here) = (format!("barebell-{number}-link"), address(1));
         let machine = Machine { namespace, address: address(2) };
-        let link = Self { machine, here };
-        let (namespace, outer) = (&link.machine.namespace, format!("bb{number}"));
+        let link = Self { machine, here, interface: format!("bb{number}") };
+        let (namespace, outer) = (&link.machine.namespace, &link.interface);
         ip(&format!("netns add {namespace}"));
         ip(&format!("-n {namespace} link set lo up"));
         ip(&format!("link add {outer} type veth peer name eth0 netns {namespace}"));
@@ -61,6 +63,8 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
+        // Closed sockets keep the namespace for a while, and with it the link.
+        ip(&format!("link delete {}", self.interface));
         ip(&format!("netns delete {}", self.machine.namespace));
     }
 }
