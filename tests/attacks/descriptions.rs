@@ -1,4 +1,4 @@
-//! Attacks by session descriptions whose lines multiply.
+//! Attacks by session descriptions with lines that multiply.
 
 use peers::server::{DOMAIN, TRUSTS_NOBODY};
 use peers::test_server::TestServer;

@@ -1,4 +1,4 @@
-//! A trunk whose first server of the DNS dies within its work: registration, calls and accepted
+//! The first server of a trunk in the DNS dies within its work: registration, calls and accepted
 //! sources move to the next server of the SRV records together.
 
 use crate::apart::{apart, replace};

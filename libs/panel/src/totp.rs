@@ -72,7 +72,7 @@ pub(crate) fn secret_of(text: &str) -> Option<Vec<u8>> {
     (secret.len() == SECRET_LENGTH).then_some(secret)
 }
 
-/// The URI by which apps take the secret of `account`.
+/// The URI of the secret of `account` for authenticator apps.
 pub(crate) fn uri(account: &str, secret: &[u8]) -> String {
     format!("otpauth://totp/Barebell:{account}?secret={}&issuer=Barebell", base32(secret))
 }

@@ -222,8 +222,8 @@ impl AudioComparison {
         self.decoding = Some(Decoding::new(self.sent.sound.codec, number + pause, at));
     }
 
-    /// Returns the position of the window whose first packet is `first`, in samples since the start
-    /// of the call.
+    /// Returns the position of the window that begins with the packet `first`, in samples since the
+    /// start of the call.
     fn find(&self, heard: &[f32], first: (i64, Instant)) -> Option<i64> {
         let (number, at) = first;
         let per_second = i64::from(RATE);

@@ -2,51 +2,22 @@
 //! engine, and follows their changes. No message waits for the database.
 
 use super::background::{Background, Ending, Pause};
+use super::copy_error::CopyError;
 use super::desk::Running;
 use crate::admin::desk::{Desk, remember_accounts};
 use crate::failure::Failure;
 use crate::log;
 use crate::settings::{AccountsSettings, Settings};
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::postgres::{Accounts, AccountsError};
-use store::{Error, Storage, User};
+use store::postgres::Accounts;
+use store::{Storage, User};
 
 /// The time to wait for changes before the end of the server is looked for.
 const TURN: Duration = Duration::from_millis(200);
 
 /// The number of users that are stored in one transaction.
 const BATCH: usize = 10_000;
-
-/// A failure of the copy.
-enum CopyError {
-    /// The database fails.
-    Database(AccountsError),
-    /// The storage of the server fails.
-    Storage(Error),
-}
-
-impl fmt::Display for CopyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Database(error) => write!(f, "{error}"),
-            Self::Storage(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl From<AccountsError> for CopyError {
-    fn from(error: AccountsError) -> Self {
-        Self::Database(error)
-    }
-}
-
-impl From<Error> for CopyError {
-    fn from(error: Error) -> Self {
-        Self::Storage(error)
-    }
-}
 
 /// Starts the copy of the accounts in a database, if they are in one.
 ///

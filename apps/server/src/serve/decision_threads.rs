@@ -60,7 +60,7 @@ fn answer_questions(hub: &Hub, decisions: &SharedDecisions, ending: &AtomicBool)
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        // The B2BUA has ended the wait of a call whose question was queued for too long.
+        // The B2BUA has ended the wait of a call if its question was queued for too long.
         let decision = match hub.b2bua.waits(question.call) {
             true => decisions.decide(&question),
             false => None,

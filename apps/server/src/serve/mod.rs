@@ -5,6 +5,7 @@ mod b2bua;
 mod background;
 mod configured;
 mod connections;
+mod copy_error;
 mod counted;
 mod counters;
 mod decision_threads;

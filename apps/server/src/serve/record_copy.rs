@@ -3,52 +3,23 @@
 //! directory, within the limits of `media.history`.
 
 use super::background::{Background, Ending, Pause};
+use super::copy_error::CopyError;
 use super::hub::Hub;
 use crate::failure::Failure;
 use crate::log;
 use crate::settings::Settings;
 use sip::digest::Ha1Set;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use store::postgres::{AccountsError, AccountsPlace, CallsCopy};
-use store::{Error, Storage};
+use store::Storage;
+use store::postgres::{AccountsPlace, CallsCopy};
 
 /// The time between two looks for new records.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// The number of records that are copied in one transaction.
 const BATCH: usize = 500;
-
-/// A failure of the copy.
-enum CopyError {
-    /// The database fails.
-    Database(AccountsError),
-    /// The storage of the server fails.
-    Storage(Error),
-}
-
-impl fmt::Display for CopyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Database(error) => error.fmt(f),
-            Self::Storage(error) => error.fmt(f),
-        }
-    }
-}
-
-impl From<AccountsError> for CopyError {
-    fn from(error: AccountsError) -> Self {
-        Self::Database(error)
-    }
-}
-
-impl From<Error> for CopyError {
-    fn from(error: Error) -> Self {
-        Self::Storage(error)
-    }
-}
 
 /// Starts the thread, if `settings` say so.
 ///

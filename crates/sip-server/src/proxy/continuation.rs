@@ -9,8 +9,8 @@ use crate::core::shared::Shared;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
 
-/// Connects calls that are picked up to their new party, and starts the next stage of calls whose
-/// stage has ended. No lock is held while users are looked up.
+/// Connects calls that are picked up to their new party, and starts the next stage of calls after
+/// the end of a stage. No lock is held while users are looked up.
 pub(crate) fn continue_calls<R: RawMutex>(
     shared: &Shared<R>,
     tables: &Tables<R>,

@@ -15,7 +15,7 @@ fn code(secret: &[u8], now: Duration) -> String {
     format!("{:06}", (word & 0x7fff_ffff) % 1_000_000)
 }
 
-/// A session of `eve`, whose second factor is on, and its secret.
+/// A session of `eve`, with a second factor, and the secret of that factor.
 fn rig() -> (Rig, Vec<u8>) {
     let mut rig = Rig::of_administrator();
     let page = text(&rig.post_form("/panel/access/second-factor", ""));

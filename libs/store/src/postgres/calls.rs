@@ -23,7 +23,7 @@ const TABLE: &str = "
     CREATE INDEX IF NOT EXISTS barebell_call_caller ON barebell_call (caller, ended);
     CREATE INDEX IF NOT EXISTS barebell_call_callee ON barebell_call (callee, ended);";
 
-/// Rows that are there already are those of a transaction whose end was not seen.
+/// Existing rows are those of a transaction with an unknown result.
 const INSERT: &str = "
     INSERT INTO barebell_call (server, id, ended, caller, callee, failed, record)
     SELECT $1::text, v.id, 'epoch'::timestamptz + v.ended * interval '1 microsecond',
@@ -60,7 +60,7 @@ impl CallsCopy {
         Ok(Self { client, server: server.to_owned() })
     }
 
-    /// The identifier of the last record that is in the copy. `None` if there is none.
+    /// The identifier of the last record in the copy. `None` if the copy is empty.
     ///
     /// # Errors
     /// [`AccountsError`] if the database fails.

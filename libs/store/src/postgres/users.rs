@@ -125,7 +125,7 @@ impl Columns {
         format!("unnest({}) AS v ({})", arrays.join(", "), names.join(", "))
     }
 
-    /// The query that changes the existing users whose hashes differ. A password in clear is
+    /// The query that changes the existing users with other hashes. A password in clear is
     /// emptied, since it is not the one of the hashes any more.
     fn update(&self, table: &str) -> String {
         let names = self.hash_names();
