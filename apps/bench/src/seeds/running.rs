@@ -1,7 +1,8 @@
 //! A running phone or machine, with its output in a file.
 
 use crate::lifetime::ends_with_this_program;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -44,6 +45,12 @@ impl Running {
     /// It has ended.
     pub(crate) fn say(&mut self, lines: &str) -> io::Result<()> {
         self.input.as_mut().map_or(Ok(()), |input| input.write_all(lines.as_bytes()))
+    }
+
+    /// Asks it to end by itself.
+    pub(crate) fn interrupt(&self) {
+        // It may have ended.
+        let _ = signal::kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT);
     }
 
     /// Returns true if it has ended.

@@ -29,6 +29,7 @@ use fragments::{Fragments, Whole};
 use neighbors::{Neighbors, Waiting};
 use sip::{Duration, Instant};
 use smoltcp::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, Ipv4Packet};
+use srtp::timings::Timing;
 pub(crate) use stack::{CONNECTION_BUFFERS, Stack};
 
 /// Maximum payload of a datagram in bytes.
@@ -76,6 +77,15 @@ pub struct Counts {
     pub rewriting: u64,
 }
 
+/// The times of the network headers of datagrams: Ethernet, IP and UDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeaderTimes {
+    /// From a datagram's payload to its frame in the memory of the card.
+    pub outgoing: Timing,
+    /// From a frame of the card to the datagram's payload.
+    pub incoming: Timing,
+}
+
 /// A network card and the protocols above it.
 #[derive(Debug)]
 pub struct Network {
@@ -110,6 +120,8 @@ pub struct Network {
     impossible: Option<Ipv4Addr>,
     next_report: Instant,
     counts: Counts,
+    /// The port of the datagrams whose headers are timed, and their times.
+    timed: Option<(u16, HeaderTimes)>,
 }
 
 impl Network {
@@ -141,6 +153,7 @@ impl Network {
             impossible: None,
             next_report: now,
             counts: Counts::default(),
+            timed: None,
         }
     }
 
@@ -219,6 +232,32 @@ impl Network {
         self.ports.push(port);
     }
 
+    /// Times the network headers of the datagrams of the local `port` from now on.
+    pub fn time_headers(&mut self, port: u16) {
+        self.timed = Some((port, HeaderTimes::default()));
+    }
+
+    /// Ends the timing of network headers, and returns their times.
+    pub fn header_times(&mut self) -> Option<HeaderTimes> {
+        self.timed.take().map(|(_, times)| times)
+    }
+
+    /// Adds the time since `start` to that of a direction, if the headers of `port` are timed.
+    fn time(
+        &mut self,
+        port: u16,
+        start: Option<u64>,
+        direction: impl FnOnce(&mut HeaderTimes) -> &mut Timing,
+    ) {
+        if let (Some((timed, times)), Some(start)) = (&mut self.timed, start)
+            && *timed == port
+        {
+            let timing = direction(times);
+            timing.count += 1;
+            timing.nanoseconds += nanoseconds().saturating_sub(start);
+        }
+    }
+
     /// Returns true if the UDP `port` is open.
     fn is_open(&self, port: u16) -> bool {
         self.ports.contains(&port) || self.media.as_ref().is_some_and(|media| media.is_open(port))
@@ -257,6 +296,7 @@ impl Network {
             waited = now.since((*slot).max(self.idle));
             *slot = now;
             self.counts.received += 1;
+            let start = self.timed.map(|_| nanoseconds());
             if self.relay_frame(now) {
                 continue;
             }
@@ -269,6 +309,7 @@ impl Network {
                 Content::Datagram { ends, from, payload } => {
                     if self.is_open(ends.destination.port()) {
                         self.last = Some((*ends.source.ip(), from));
+                        self.time(ends.destination.port(), start, |times| &mut times.incoming);
                         break Found::InFrame(ends, payload);
                     }
                     if ends.destination.port() == DHCP {
@@ -387,6 +428,12 @@ impl Network {
     /// address that no other host can have, such as 127.0.0.1, is undelivered (RFC 1122 section
     /// 3.2.1.3).
     pub fn send(&mut self, now: Instant, port: u16, remote: SocketAddrV4, payload: &[u8]) {
+        let start = self.timed.map(|_| nanoseconds());
+        self.send_datagram(now, port, remote, payload);
+        self.time(port, start, |times| &mut times.outgoing);
+    }
+
+    fn send_datagram(&mut self, now: Instant, port: u16, remote: SocketAddrV4, payload: &[u8]) {
         let Some(address) = &self.address else { return };
         let ends =
             Ends { source: SocketAddrV4::new(address.ours.address(), port), destination: remote };

@@ -13,7 +13,7 @@ use crate::dns::Resolver;
 use crate::log::Log;
 use crate::machine::clock::nanoseconds;
 use crate::machine::random::Random;
-use crate::net::{Address, Network};
+use crate::net::{Address, HeaderTimes, Network};
 use crate::options::phone::{Options, Sounds};
 use crate::sound::Sound;
 use alloc::boxed::Box;
@@ -395,6 +395,9 @@ impl Phone {
         let spare = self.spare.take();
         let (network, random) = (&mut self.network, &mut self.random);
         let ports = spare.unwrap_or_else(|| Ports::open(now, None, network, random));
+        if self.options.timings {
+            network.time_headers(ports.rtp());
+        }
         let clock: Clock = nanoseconds;
         let stopwatch = self.options.timings.then_some(clock);
         Some(Leg::new(now, ours, media_config, stopwatch, source, ports, random))
@@ -514,13 +517,20 @@ impl Phone {
                 let suite = suite.name();
                 self.log.say(format_args!("SRTP {suite}: mean times of the steps"));
                 for step in Step::ALL {
-                    let Timing { count, nanoseconds } = timings.get(step);
-                    if let Some(mean) = nanoseconds.checked_div(count) {
-                        let name = step.name();
-                        self.log.say(format_args!("{name}: {mean} ns, {count} times"));
-                    }
+                    self.say_time(step.name(), timings.get(step));
                 }
             }
+        }
+        if let Some(HeaderTimes { outgoing, incoming }) = self.network.header_times() {
+            self.say_time("network headers, outgoing", outgoing);
+            self.say_time("network headers, incoming", incoming);
+        }
+    }
+
+    /// Logs the mean time of a step.
+    fn say_time(&mut self, name: &str, Timing { count, nanoseconds }: Timing) {
+        if let Some(mean) = nanoseconds.checked_div(count) {
+            self.log.say(format_args!("{name}: {mean} ns, {count} times"));
         }
     }
 }

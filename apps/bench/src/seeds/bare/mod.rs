@@ -16,7 +16,7 @@ use crate::users::Users;
 use lab::{HOST, Lab, PUBLIC, Place, SERVER};
 use machine::Machine;
 pub(crate) use phone::BARE;
-use phone::{End, Phone, last_line};
+use phone::{End, LAST_STEP, Phone, last_line};
 use serde::{Deserialize, Serialize};
 use sip::Transport;
 use std::fmt;
@@ -94,7 +94,7 @@ const CALLS: [(&str, bool, Calls); 3] = [
 ];
 
 /// The result of a call.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Call {
     pub(crate) server: String,
     pub(crate) caller: String,
@@ -110,6 +110,10 @@ pub(crate) struct Call {
     pub(crate) heard: [bool; 2],
     /// The reason of a failure.
     pub(crate) failure: Option<String>,
+    /// The mean times of the steps of SRTP and of network headers in the caller without an
+    /// operating system, in nanoseconds.
+    #[serde(default)]
+    pub(crate) steps: Vec<(String, f64)>,
 }
 
 impl Call {
@@ -428,6 +432,12 @@ impl<'a> Site<'a> {
         if !wait(self.patience, ending, &mut look) {
             let lines = phones.each_ref().map(Phone::last_line);
             call.failure = Some(format!("caller: {}; callee: {}", lines[0], lines[1]));
+        } else if srtp && caller == End::Bare && callee == End::Linux(Kind::Barebell) {
+            phones[1].running.interrupt();
+            // Its log has the times of network headers last.
+            let is_told = || phones[0].steps().iter().any(|(name, _)| name == LAST_STEP);
+            wait(self.patience, ending, is_told);
+            call.steps = phones[0].steps();
         }
         Ok(call)
     }
@@ -449,7 +459,7 @@ impl<'a> Site<'a> {
                 let does = calls.map_or("answer=on".to_owned(), |uri| format!("call={uri}"));
                 let options = format!(
                     "account=sip:{user}@{DOMAIN} password={PASSWORD} server={server} \
-                     sound=tone:{} srtp={} {does}",
+                     sound=tone:{} srtp={} timings=on {does}",
                     TONES[end],
                     if srtp { "required" } else { "off" },
                 );

@@ -9,6 +9,21 @@ use std::path::PathBuf;
 /// The least time for which a tone is heard.
 const HEARD_MS: u32 = 1000;
 
+/// The steps of the phone without an operating system, by their names in its log.
+const STEPS: [&str; 8] = [
+    "derivation",
+    "encryption",
+    "decryption",
+    "authentication",
+    "replay",
+    "header",
+    "network headers, outgoing",
+    "network headers, incoming",
+];
+
+/// The last one in the log.
+pub(super) const LAST_STEP: &str = STEPS[STEPS.len() - 1];
+
 /// The names of the server and the phone without an operating system.
 pub(crate) const BARE: &str = "bare machine";
 
@@ -66,6 +81,12 @@ impl Phone {
         path.is_some_and(|path| sound::tone_ms(&path, hertz) >= HEARD_MS)
     }
 
+    /// Returns the mean times of the steps of SRTP and of network headers in nanoseconds, which the
+    /// phone without an operating system logs at the end of a call.
+    pub(super) fn steps(&self) -> Vec<(String, f64)> {
+        steps(&self.log())
+    }
+
     pub(super) fn last_line(&self) -> String {
         last_line(&self.log())
     }
@@ -75,4 +96,27 @@ impl Phone {
 pub(super) fn last_line(text: &str) -> String {
     let lines = text.lines().map(str::trim);
     lines.rev().find(|line| line.contains(char::is_alphabetic)).unwrap_or("no output").to_owned()
+}
+
+/// Returns the times in a log.
+fn steps(log: &str) -> Vec<(String, f64)> {
+    let time = |name: &str| {
+        let start = format!("{name}: ");
+        let time = log.lines().find_map(|line| line.split_once(&start)?.1.split_once(" ns, "));
+        Some((name.to_owned(), time?.0.parse().ok()?))
+    };
+    STEPS.iter().filter_map(|name| time(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_times_of_steps_are_found_in_a_log() {
+        let log = "12:00:01 the call has ended: hung up\n12:00:01 header: 31 ns, 400 times\n\
+                   12:00:01 network headers, outgoing: 512 ns, 200 times\nderivation: many\n";
+        let found = [("header", 31.0), ("network headers, outgoing", 512.0)];
+        assert_eq!(steps(log), found.map(|(name, time)| (name.to_owned(), time)));
+    }
 }
