@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 /// which listen at all addresses.
 const PORT: u16 = 5060;
 const FIRST_PORT: u16 = 5100;
+/// The SIP port of baresip with keys by DTLS, as the caller; that of the callee is the second after it.
+const BARESIP_PORT: u16 = 5200;
 /// The first RTP port of all phones.
 const RTP: u16 = 30_000;
 /// The longest time until a phone listens.
@@ -235,12 +237,18 @@ fn place(number: usize, is_caller: bool) -> IpAddr {
 }
 
 /// Returns the SIP address of a phone of a call.
-fn sip(kind: Kind, number: usize, is_caller: bool) -> SocketAddr {
-    let port = match kind {
-        Linphone | Twinkle => FIRST_PORT + 2 * number as u16 + u16::from(is_caller),
-        _ => PORT,
-    };
-    SocketAddr::new(place(number, is_caller), port)
+fn sip(call: Planned, number: usize, is_caller: bool) -> SocketAddr {
+    let kind = if is_caller { call.caller } else { call.callee };
+    let port = FIRST_PORT + 2 * number as u16 + u16::from(is_caller);
+    match (kind, call.keys) {
+        // It sends media from 127.0.0.1 wherever it listens, and takes DTLS from the address of the
+        // description alone. It has TLS at the next port.
+        (Baresip, Some(Keys::Dtls)) => {
+            (Ipv4Addr::LOCALHOST, BARESIP_PORT + 2 * u16::from(is_caller)).into()
+        }
+        (Linphone | Twinkle, _) => (place(number, is_caller), port).into(),
+        _ => (place(number, is_caller), PORT).into(),
+    }
 }
 
 /// Returns the first RTP port of a phone of a call; Barebell's phone has ephemeral ports.
@@ -303,8 +311,8 @@ impl End<'_> {
     fn start(&self, seconds: u64) -> Result<Running, PhonesError> {
         let Planned { caller, callee, keys, suite } = self.call;
         let kind = if self.is_caller { caller } else { callee };
-        let address = sip(kind, self.number, self.is_caller);
-        let callee = format!("sip:callee@{}", sip(callee, self.number, false));
+        let address = sip(self.call, self.number, self.is_caller);
+        let callee = format!("sip:callee@{}", sip(self.call, self.number, false));
         let softphone = Softphone {
             kind,
             program: self.phones.program(kind).unwrap_or(Path::new(kind.programs().0[0])),
