@@ -1,9 +1,12 @@
 //! Users changed by SQL: in PostgreSQL, also while it is gone, and in the database of the server.
 
 use peers::call::establish;
+use peers::phone::{Action, Event, Kind};
 use peers::postgres::{Postgres, SUBSCRIBER};
 use peers::process::{Program, run, wait_until};
 use peers::server::{DOMAIN, Options, ServerProcess, TRUSTS_NOBODY};
+use peers::test_server::{PASSWORD, TestServer};
+use peers::transport::Transport::Tcp;
 use sip::digest::Ha1Set;
 use test_support::agent::Agent;
 
@@ -174,6 +177,116 @@ fn a_role_that_may_only_read_is_followed_by_polling() {
     assert_eq!(register(&server, "bob", "two"), 200);
     postgres.sql("DELETE FROM subscriber WHERE username = 'alice'");
     wait_for_users(&server, &["bob"]);
+}
+
+#[test]
+fn messages_for_phones_that_are_away_are_in_the_database_and_wait_beside_it_while_it_is_gone() {
+    let mut postgres = Postgres::start();
+    postgres.sql(SUBSCRIBER);
+    insert(&postgres, "alice", "one");
+    insert(&postgres, "bob", "two");
+    let mut server = server(&postgres, "barebell", "messages = true\n[messages]\nkeep = true\n");
+    server.wait_for_line("the database of kept messages answers");
+    let mut alice = Agent::new("alice", "one", DOMAIN, server.address());
+    alice.register();
+    let bob = server.uri("bob");
+    let mut say = |text: &str| {
+        let mut dialog = alice.dialog(&bob);
+        alice.ask(&mut dialog, "MESSAGE", "", text);
+        alice.response("MESSAGE", 202);
+    };
+    let kept = |postgres: &Postgres| {
+        let rows = "SELECT convert_from(body, 'UTF8') FROM barebell_message ORDER BY id";
+        postgres.sql(rows).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    say("first");
+    assert_eq!(kept(&postgres), ["first"]);
+    postgres.crash();
+    say("second");
+    assert_eq!(server.counter("messages-queued"), 1);
+    server.stop();
+    server.restart();
+    say("third");
+    postgres.restart();
+    let all = ["first", "second", "third"];
+    wait_until("all messages in the database", || (kept(&postgres) == all).then_some(()));
+    let mut bob = Agent::new("bob", "two", DOMAIN, server.address());
+    bob.register();
+    for text in all {
+        let message = bob.request("MESSAGE");
+        assert_eq!(message.message().body(), text.as_bytes());
+        let own = bob.dialog("sip:server");
+        bob.answer(&message, &own, 200, "", "");
+    }
+    wait_until("no message in the database", || kept(&postgres).is_empty().then_some(()));
+    assert_eq!(server.counter("messages-refused"), 0);
+}
+
+#[test]
+fn the_state_of_voice_messages_is_copied_to_the_database() {
+    let mut postgres = Postgres::start();
+    postgres.sql(SUBSCRIBER);
+    for name in ["alice", "bob"] {
+        insert(&postgres, name, PASSWORD);
+    }
+    let url = postgres.url("barebell");
+    let exchange = TestServer::with(
+        &format!(
+            "{TRUSTS_NOBODY}[accounts]\nurl = \"{url}\"\nvoicemail = true\n\
+             [media]\nports = \"33400-33499\"\n\
+             [media_server]\nenabled = true\nmailboxes = [\"*\"]\n"
+        ),
+        &[],
+    );
+    let server = &exchange.server;
+    server.wait_for_line("the users are those of");
+    server.wait_for_line("the state of voice messages is copied to");
+    let mut alice = exchange.phone(Kind::Barebell, "alice", Tcp);
+    alice.act(&Action::Dial(server.uri("voicemail-bob")));
+    alice.wait_for(Event::Established);
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    alice.act(&Action::HangUp);
+    alice.wait_for(Event::Ended);
+    let rows = |postgres: &Postgres| {
+        postgres.sql(
+            "SELECT mailbox, caller, proved, heard, duration > '1 second',
+                 now() - ended < '5 minutes' FROM barebell_voicemail",
+        )
+    };
+    let expected = format!("bob@{DOMAIN}|alice@{DOMAIN}|t|f|t|t");
+    wait_until("the message in the database", || {
+        (rows(&postgres).trim() == expected).then_some(())
+    });
+    postgres.crash();
+    let deleted = server.run(&["voicemail", "delete", "bob", "--all"]);
+    assert!(deleted.contains("deleted 1 of"), "{deleted}");
+    server.wait_for_count("voicemail-copy-failures", 1);
+    postgres.restart();
+    wait_until("no message in the database", || rows(&postgres).trim().is_empty().then_some(()));
+}
+
+#[test]
+fn a_domain_that_is_an_address_has_users_in_the_database() {
+    let postgres = Postgres::start();
+    postgres.sql(SUBSCRIBER);
+    let domain = "127.0.0.1";
+    let ha1 = Ha1Set::new(b"alice", domain.as_bytes(), b"one").md5;
+    let ha1: String = ha1.iter().map(|byte| format!("{byte:02x}")).collect();
+    postgres.sql(&format!(
+        "INSERT INTO subscriber (username, domain, ha1) VALUES ('alice', '{domain}', '{ha1}')"
+    ));
+    let url = postgres.url("barebell");
+    let configuration = format!(
+        "{TRUSTS_NOBODY}[authentication]\nalgorithms = [\"MD5\"]\n[accounts]\nurl = \"{url}\"\n"
+    );
+    let options = Options { configuration: &configuration, domain, ..Options::default() };
+    let server = ServerProcess::start(&options);
+    server.wait_for_line("the users are those of postgresql://127.0.0.1/sip: 1 new");
+    let mut phone = Agent::new("alice", "one", domain, server.address());
+    phone.register();
+    postgres.sql("DELETE FROM subscriber");
+    wait_for_users(&server, &[]);
+    assert_eq!(phone.register_for(600).status(), Some(401));
 }
 
 /// Runs SQL in the database of the server, as another program.

@@ -6,9 +6,14 @@ use sip::digest::Ha1Set;
 use sip_server::{AuthName, Logins};
 use std::path::Path;
 use std::sync::Arc;
-use store::postgres::{Accounts, AccountsPlace, CallsCopy, CopiedUsers};
+use std::time::Duration;
+use store::postgres::{
+    Accounts, AccountsPlace, CallsCopy, CopiedUsers, MessageTable, VoicemailCopy,
+};
 use store::sqlite::Sqlite;
-use store::{Change, Log, StoredCall, User, Users};
+use store::{
+    Change, KeptMessage, KeptMessages, Log, MessageLimits, StoredCall, User, Users, VoiceMessage,
+};
 
 const KEY: [u8; 32] = [7; 32];
 
@@ -236,4 +241,78 @@ fn records_of_calls_are_copied_once() {
     let reason = "SELECT record->>'reason' FROM barebell_call WHERE id = 1 AND server = 'one'";
     let reason = postgres.sql(reason);
     assert_eq!(reason.trim(), "x");
+}
+
+#[test]
+fn kept_messages_come_back_in_order_within_limits_and_are_stored_once() {
+    let mut postgres = Postgres::start();
+    let table = MessageTable::new(place(postgres.url("barebell")));
+    let limits = MessageLimits { of_user: 2, all: 3 };
+    let message = |second: u64, body: &[u8]| KeptMessage {
+        received: Instant::from_micros(1_700_000_000_000_007 + second * 1_000_000),
+        sender: b"<sip:alice@a.com>".to_vec(),
+        content_type: b"text/plain".to_vec(),
+        body: body.to_vec(),
+    };
+    let keep = |user: &str, second, body: &[u8]| {
+        table.keep_message(user, &message(second, body), limits).expect("an answer")
+    };
+    // Any bytes are kept.
+    assert!(keep("bob@a.com", 1, b"one\0\xff"));
+    assert!(keep("bob@a.com", 1, b"one\0\xff"), "it is there already");
+    assert!(keep("bob@a.com", 2, b"two"));
+    assert!(!keep("bob@a.com", 3, b"three"), "the limit of the user");
+    assert!(keep("carol@a.com", 4, b"four"));
+    assert!(!keep("dave@a.com", 5, b"five"), "the limit in all");
+    let mut users = table.users_with_messages().expect("users");
+    users.sort();
+    assert_eq!(users, ["bob@a.com", "carol@a.com"]);
+    let oldest = || table.oldest_message("bob@a.com").expect("an answer");
+    let (id, first) = oldest().expect("a message");
+    assert_eq!(first, message(1, b"one\0\xff"));
+    table.delete_message(id).expect("deleted");
+    assert_eq!(oldest().expect("a message").1, message(2, b"two"));
+    let third = Instant::from_micros(1_700_000_003_000_000);
+    assert_eq!(table.purge_messages(third).expect("deleted"), 1);
+    assert_eq!(oldest(), None);
+    // It connects again after an error.
+    postgres.crash();
+    assert!(table.users_with_messages().is_err());
+    postgres.restart();
+    assert_eq!(table.users_with_messages().expect("users"), ["carol@a.com"]);
+    let text = "SELECT convert_from(body, 'UTF8') FROM barebell_message";
+    assert_eq!(postgres.sql(text).trim(), "four");
+}
+
+#[test]
+fn the_state_of_voice_messages_is_added_changed_and_removed() {
+    let postgres = Postgres::start();
+    let place = place(postgres.url("barebell"));
+    let mut copy = VoicemailCopy::connect(&place, "one").expect("the table is created");
+    assert!(copy.all().expect("it is read").is_empty());
+    let message = |id: i64, is_heard| VoiceMessage {
+        mailbox: "bob@a.com".to_owned(),
+        id,
+        caller: "a\0lice@a.com".to_owned(),
+        is_proved: true,
+        ended: Instant::from_micros(1_700_000_000_000_000),
+        duration: Duration::from_millis(2500),
+        is_heard,
+    };
+    copy.change(&[], &[message(1, false), message(2, false)]).expect("added");
+    copy.change(&[("bob@a.com".to_owned(), 1)], &[message(2, true)]).expect("changed");
+    let mut other = VoicemailCopy::connect(&place, "two").expect("the table is there");
+    assert!(other.all().expect("it is read").is_empty());
+    other.change(&[], &[message(2, false)]).expect("added");
+    let all = copy.all().expect("it is read");
+    assert_eq!(all["bob@a.com"].iter().collect::<Vec<_>>(), [(&2, &true)]);
+    let rows = postgres.sql(
+        "SELECT server, mailbox, id, caller, extract(epoch FROM duration)::float, heard
+         FROM barebell_voicemail ORDER BY server",
+    );
+    let rows: Vec<_> = rows.lines().collect();
+    assert_eq!(
+        rows,
+        ["one|bob@a.com|2|a\u{fffd}lice@a.com|2.5|t", "two|bob@a.com|2|a\u{fffd}lice@a.com|2.5|f"]
+    );
 }

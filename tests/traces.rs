@@ -6,10 +6,12 @@ use peers::process::{Program, run};
 use peers::server::TRUSTS_NOBODY;
 use peers::test_server::TestServer;
 use serde_json::Value;
+use sip::HeaderName;
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Duration;
+use test_support::agent::SESSION;
 
 const TSHARK: Program = Program { name: "tshark", packages: "tshark" };
 
@@ -61,6 +63,31 @@ fn tshark_reads_both_legs_of_a_call_through_the_b2bua() {
         };
         assert!(has(0, "INVITE") && has(0, "ACK") && has(0, "BYE") && has(1, "200"), "{frames:?}");
     }
+}
+
+#[test]
+fn a_refusal_of_the_second_leg_is_found_by_the_call_id_of_the_first() {
+    let settings = format!("{TRUSTS_NOBODY}[calls]\nmode = \"b2bua\"\n");
+    let exchange = TestServer::with(&settings, &[]);
+    let [mut alice, mut bob] = ["alice", "bob"].map(|user| exchange.agent(user));
+    let mut calling = alice.dialog(&exchange.server.uri("bob"));
+    alice.ask(&mut calling, "INVITE", "", SESSION);
+    let invite = bob.request("INVITE");
+    let called = bob.dialog_with(&invite);
+    bob.answer(&invite, &called, 486, "", "");
+    let refused = alice.response("INVITE", 486);
+    let ids = [&refused, &invite].map(|it| it.value(HeaderName::CallId).to_owned());
+    assert_ne!(ids[0], ids[1]);
+    let rows = exchange.server.rows(&["why", &ids[0], "--json"]);
+    let of = |id: &str, key: &str| {
+        let row = rows.iter().find(|row| row["call_id"] == id && row["status"] == 486);
+        row.unwrap_or_else(|| panic!("{rows:?}"))[key].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(of(&ids[0], "answered_by"), "the B2BUA of this server");
+    assert_eq!(of(&ids[0], "source"), format!("udp:{}", alice.address()));
+    assert_eq!(of(&ids[1], "answered_by"), format!("udp:{}", bob.address()));
+    assert_eq!(of(&ids[1], "source"), "the B2BUA of this server");
+    assert_eq!(exchange.server.rows(&["why", &ids[1], "--json"]), rows);
 }
 
 /// A message as Homer gets it: the chunks of HEP 3.

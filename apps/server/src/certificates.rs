@@ -59,6 +59,8 @@ pub(crate) struct Certificate {
     pub(crate) valid_until: Option<SystemTime>,
     /// The fingerprint.
     pub(crate) fingerprint: Fingerprint,
+    /// The certificate itself.
+    pub(crate) identity: Identity,
 }
 
 impl Files {
@@ -130,6 +132,7 @@ impl TlsSettings {
             file,
             valid_until: identity.validity().map(|valid| valid.end),
             fingerprint: identity.fingerprint(),
+            identity: identity.clone(),
         });
         let certificates = certificates.collect();
         let fingerprint = first.as_ref().map(Identity::fingerprint);

@@ -101,6 +101,10 @@ pub(crate) struct AccountsSettings {
     pub(crate) poll: sip::Duration,
     /// True if the records of calls are copied to the database.
     pub(crate) has_records: bool,
+    /// True if messages for phones that are away are kept in the database.
+    pub(crate) has_messages: bool,
+    /// True if the state of voice messages is copied to the database.
+    pub(crate) has_voicemail: bool,
 }
 
 impl Default for AccountsSettings {
@@ -110,7 +114,13 @@ impl Default for AccountsSettings {
             password_file: None,
             table: "subscriber".to_owned(),
         };
-        Self { place, poll: sip::Duration::from_secs(60), has_records: false }
+        Self {
+            place,
+            poll: sip::Duration::from_secs(60),
+            has_records: false,
+            has_messages: false,
+            has_voicemail: false,
+        }
     }
 }
 

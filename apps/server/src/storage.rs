@@ -17,12 +17,16 @@ impl Directory for DataDir {
 /// # Errors
 /// [`Error`] as of [`Sqlite::open`].
 pub(crate) fn open(directory: DataDir) -> Result<Sqlite, Error> {
-    let write = |severity, kind, text: &dyn Fn() -> String| match severity {
+    Sqlite::open(Box::new(directory), LOG)
+}
+
+/// The log of the server, for a storage.
+pub(crate) const LOG: Log = Log {
+    write: |severity, kind, text| match severity {
         Severity::Warning => log::warn(kind, text),
         Severity::Error => log::error(kind, text),
-    };
-    Sqlite::open(Box::new(directory), Log { write })
-}
+    },
+};
 
 #[cfg(test)]
 pub(crate) mod tests {

@@ -41,9 +41,9 @@ pub use crate::core::logins::{AuthName, Logins};
 #[cfg(feature = "office")]
 pub use crate::core::media_services::{MediaService, MediaServices};
 pub use crate::core::numbers::{Caller, Dialed, DialedRefusal, Numbers, TrunkAttempt};
-#[cfg(feature = "office")]
-pub use crate::core::output::Wake;
 pub use crate::core::output::{Event, Location, Notice, Output, Transmit};
+#[cfg(feature = "office")]
+pub use crate::core::output::{Wake, WakeReason};
 pub use crate::core::payers::Payers;
 pub use crate::core::source::Source;
 pub use crate::core::ticket::Ticket;

@@ -7,7 +7,9 @@ mod log;
 mod messages;
 mod panel;
 pub mod postgres;
+mod queued;
 pub mod sqlite;
+mod voicemail;
 
 pub use calls::{CallFilter, CallRecords, Keep, StoredCall};
 pub use error::Error;
@@ -16,6 +18,8 @@ pub use messages::{KeptMessage, KeptMessages, MessageLimits};
 pub use panel::{
     MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken, SecondFactor,
 };
+pub use queued::{Patience, QueuedMessages};
+pub use voicemail::VoiceMessage;
 
 use sip::Instant;
 use sip_server::journal_record::Record;

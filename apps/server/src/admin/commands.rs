@@ -157,7 +157,9 @@ fn answer_rows<S: Sink>(
             result = tracer.recent.find(&search).rows().try_for_each(|row| sink.row(row));
         }
         Request::Why { target, user } => {
-            let refusals = desk.refusals().map_err(Refusal::Request)?.find(target, user);
+            let refusals = desk.refusals().map_err(Refusal::Request)?;
+            let legs = desk.tracer().map_err(Refusal::Request)?.recent.legs(&desk.call_id(target));
+            let refusals = refusals.find(target, &legs, user);
             result = refusals.into_iter().try_for_each(|refusal| sink.row(refusal));
         }
         Request::Drain { drains } => {

@@ -13,7 +13,10 @@ pub(super) fn read(section: &mut Section<'_, '_>, accounts: &mut Option<Accounts
     section.read("table", &mut read.place.table, text);
     section.read("poll", &mut read.poll, some_duration);
     section.read("records", &mut read.has_records, flag);
-    section.check(url.is_some(), &["url", "password_file", "table", "poll", "records"], || {
+    section.read("messages", &mut read.has_messages, flag);
+    section.read("voicemail", &mut read.has_voicemail, flag);
+    let keys = ["url", "password_file", "table", "poll", "records", "messages", "voicemail"];
+    section.check(url.is_some(), &keys, || {
         "[accounts] needs url, as in \"postgresql://barebell@db.example.com/sip\"".to_owned()
     });
     let Some(url) = url else { return };

@@ -1,16 +1,18 @@
 //! The firewall of this machine: nftables, which iptables uses as well.
 
 use super::findings::{Findings, Severity};
-use crate::listen::Listen;
+use crate::settings::Settings;
 use serde_json::Value;
 use sip::Transport;
 use std::process::Command;
 
-/// Checks that the firewall lets packets to `listens` pass. Only root can see the rules.
-pub(super) fn check(listens: &[Listen], findings: &mut Findings) {
+/// Checks that the firewall lets SIP and media pass. Only root can see the rules.
+pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     let Ok(output) = Command::new("nft").args(["-j", "list", "ruleset"]).output() else { return };
     let Ok(rules) = serde_json::from_slice::<Value>(&output.stdout) else { return };
-    for listen in listens.iter().filter(|listen| !listen.address.ip().is_loopback()) {
+    let mut listens = settings.listens();
+    listens.retain(|listen| !listen.address.ip().is_loopback());
+    for listen in &listens {
         let protocol = match listen.transport {
             Transport::Udp => "udp",
             _ => "tcp",
@@ -21,11 +23,24 @@ pub(super) fn check(listens: &[Listen], findings: &mut Findings) {
                 Severity::Warning,
                 "firewall",
                 format!("the firewall drops by default, and no rule names {protocol} port {port}"),
-                format!("nft add rule inet filter input {protocol} dport {port} accept, and the ports of media"),
+                format!("nft add rule inet filter input {protocol} dport {port} accept"),
             );
         }
     }
-    findings.good_unless_found("firewall", "no rule of this machine is seen to drop SIP");
+    let (ports, has_media) = (settings.media.ports, settings.media_sockets() > 0);
+    let ends = [ports.port(0), ports.port(ports.pairs() - 1) + 1];
+    if !listens.is_empty() && has_media && ends.iter().any(|&port| is_closed(&rules, "udp", port)) {
+        findings.fault(
+            Severity::Warning,
+            "firewall",
+            format!(
+                "the firewall drops by default, and no rule names udp ports {ports}: relayed calls \
+                 have no sound"
+            ),
+            format!("nft add rule inet filter input udp dport {ports} accept"),
+        );
+    }
+    findings.good_unless_found("firewall", "no rule of this machine is seen to drop SIP or media");
 }
 
 /// True if a chain of `rules` drops incoming packets by default, and none of its rules accepts a

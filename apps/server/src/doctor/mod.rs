@@ -1,6 +1,7 @@
 //! `barebell doctor`: the faults of a server and of its machine as they are now, each with a
 //! remedy.
 
+mod certificate;
 mod database;
 mod findings;
 mod firewall;
@@ -30,8 +31,6 @@ use std::time::{Duration, SystemTime};
 
 /// The exit status if there are warnings, and no errors.
 const WARNED: u8 = 3;
-/// The time before the end of a certificate at which a warning begins.
-const NOTICE: Duration = Duration::from_secs(14 * 86_400);
 /// A clock before this time is wrong: 2026-01-01, in seconds since 1970.
 const EARLIEST: u64 = 1_767_225_600;
 /// The number of open files below which a warning is given.
@@ -108,9 +107,9 @@ fn check(flags: &DoctorFlags, settings: &Settings, findings: &mut Findings) -> R
     if let Some(server) = &flags.stun {
         outside::translation(server, settings, findings);
     }
-    firewall::check(&settings.listens(), findings);
+    firewall::check(settings, findings);
     ports(settings, condition.as_ref(), findings);
-    certificate(settings, &data, condition.as_ref(), findings);
+    certificate::check(settings, &data, condition.as_ref(), findings);
     users(settings, condition.as_ref(), findings);
     database::check(settings, findings);
     empty_domains(flags, settings, condition.as_ref(), findings);
@@ -249,44 +248,6 @@ fn ports(settings: &Settings, condition: Option<&Condition>, findings: &mut Find
         }
     }
     findings.good_unless_found("ports", "all listening addresses can be used");
-}
-
-/// The first TLS certificate.
-fn certificate(
-    settings: &Settings,
-    data: &Path,
-    condition: Option<&Condition>,
-    findings: &mut Findings,
-) {
-    let until = match condition {
-        Some(Condition::Running(status)) => status.certificate_until,
-        _ if settings.tls.makes_one(data) => None,
-        _ => match settings.open_tls(data, None) {
-            Ok(tls) => tls
-                .and_then(|tls| tls.valid_until)
-                .and_then(|until| until.duration_since(SystemTime::UNIX_EPOCH).ok())
-                .map(|until| until.as_secs()),
-            Err(failure) => {
-                let remedy = "correct tls.certificates, or leave it out for a self-signed one";
-                findings.fault(Severity::Error, "certificate", failure.to_string(), remedy);
-                return;
-            }
-        },
-    };
-    let Some(until) = until else {
-        return findings.good("certificate", "none is in use yet");
-    };
-    let shown = SystemTime::UNIX_EPOCH + Duration::from_secs(until);
-    let shown = humantime::format_rfc3339_seconds(shown);
-    let remedy = "renew it: let its ACME client reload the server, or use [acme]";
-    if until < now().as_secs() {
-        let text = format!("it has been invalid since {shown}");
-        findings.fault(Severity::Error, "certificate", text, remedy);
-    } else if until < (now() + NOTICE).as_secs() {
-        findings.fault(Severity::Warning, "certificate", format!("it ends {shown}"), remedy);
-    } else {
-        findings.good("certificate", format!("it is valid until {shown}"));
-    }
 }
 
 /// Users that cannot log in, and a server that asks for no password.

@@ -26,7 +26,7 @@ impl Hub {
         all.map(Counted::from).collect()
     }
 
-    fn own_counters(&self) -> [Named; 27] {
+    fn own_counters(&self) -> [Named; 28] {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let connections = &self.connections;
         let media = |count: fn(&Media) -> u64| self.media.as_ref().map_or(0, count);
@@ -61,6 +61,7 @@ impl Hub {
                 "Connections closed because the phone did not answer a keep-alive.",
                 of(&connections.silent),
             ),
+            ("keep-alive-pings", "Keep-alives to phones on WebSocket.", of(&connections.pings)),
             (
                 "dropped-lookups",
                 "DNS look-ups refused because too many were waiting.",

@@ -1,9 +1,9 @@
 //! Keep-alives to the phones that are reached on the flow of their REGISTER: a thread sends them,
 //! in parts of the registrations that follow one another over the interval.
 //!
-//! A phone on TCP or TLS gets OPTIONS if nothing has come on its connection for an interval. If
-//! nothing comes until the next keep-alive either, the connection is closed, and the bindings on it
-//! end. WebSocket connections have pings of their own.
+//! A phone on TCP or TLS gets OPTIONS, and one on WebSocket a ping, if nothing has come on its
+//! connection for an interval. If nothing comes until the next keep-alive either, the connection is
+//! closed, and the bindings on it end.
 
 use super::hub::Hub;
 use super::local::{CarryOut, Engine, Local};
@@ -137,9 +137,8 @@ impl Rounds {
         let mut phones: Vec<(Flow, Box<[u8]>)> = Vec::new();
         let mut connections: HashSet<Connection> = HashSet::new();
         self.hub.engine.for_each_binding_of(part, now, &mut |binding| {
-            let is_pinged = matches!(binding.flow.transport, Transport::Ws | Transport::Wss);
             let is_first = binding.flow.connection.is_none_or(|it| connections.insert(it));
-            if binding.flow_bound && !binding.flow.is_internal() && !is_pinged && is_first {
+            if binding.flow_bound && !binding.flow.is_internal() && is_first {
                 phones.push((binding.flow, binding.contact.into()));
             }
         });
@@ -168,6 +167,12 @@ impl Rounds {
                     silence.map(|silence| treatment(silence, since_last, self.interval));
                 match treatment {
                     None | Some(Treatment::Leave) => return,
+                    Some(Treatment::Probe)
+                        if matches!(flow.transport, Transport::Ws | Transport::Wss) =>
+                    {
+                        let failed = &mut self.local.failed;
+                        return self.hub.connections.ping(connection, now, failed);
+                    }
                     Some(Treatment::Probe) => KeepAlive::Options,
                     Some(Treatment::Close) => {
                         let failed = &mut self.local.failed;

@@ -6,6 +6,8 @@ use super::local::{CarryOut, Local};
 use crate::failure::Failure;
 use crate::kept_messages::KeptMessagesSettings;
 use crate::log;
+use crate::settings::Settings;
+use crate::storage::LOG;
 use net::wall_clock;
 use sip::{Flow, Message, Status};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -14,7 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use store::{Error, Storage};
+use store::postgres::MessageTable;
+use store::{Error, KeptMessages, Patience, QueuedMessages, Storage};
 
 /// The time after which the thread looks for the end of the server.
 const TURN: Duration = Duration::from_millis(200);
@@ -24,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(70);
 const AT_ONCE: usize = 100;
 /// The interval between deletions of old messages.
 const PURGE: Duration = Duration::from_secs(600);
+/// The interval between moves of messages to the database of accounts.
+const CATCH_UP: Duration = Duration::from_secs(1);
 
 /// The running thread. Dropping it ends the thread.
 pub(crate) struct KeeperThread {
@@ -35,21 +40,41 @@ impl KeeperThread {
     /// Starts the thread, if the server keeps messages. `flow` is the internal flow of deliveries.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The storage fails, or the system gives no thread.
     pub(crate) fn start(
         hub: &Arc<Hub>,
         storage: &Arc<dyn Storage>,
-        settings: KeptMessagesSettings,
+        settings: &Settings,
         flow: Option<Flow>,
     ) -> Result<Option<Self>, Failure> {
-        let (Some(shared), Some(flow)) = (&hub.keeper, flow) else { return Ok(None) };
+        let accounts = settings.accounts.as_ref().filter(|accounts| accounts.has_messages);
+        let (Some(shared), Some(flow)) = (&hub.keeper, flow) else {
+            if accounts.is_some() {
+                log::warn("messages", || {
+                    "accounts.messages has no effect without messages.keep".to_owned()
+                });
+            }
+            return Ok(None);
+        };
         let Some(inputs) = shared.waiting.lock().take() else { return Ok(None) };
+        let queue: Arc<dyn KeptMessages> = Arc::<dyn Storage>::clone(storage);
+        let queued = accounts.map(|accounts| {
+            let table = Box::new(MessageTable::new(accounts.place.clone()));
+            let (queue, count) = (Arc::clone(&queue), Arc::clone(&shared.queued));
+            QueuedMessages::start(table, queue, Patience::default(), LOG, count).map(Arc::new)
+        });
+        let queued = queued.transpose()?;
+        let messages: Arc<dyn KeptMessages> = match &queued {
+            Some(queued) => Arc::<QueuedMessages>::clone(queued),
+            None => queue,
+        };
         let keeper = Keeper {
             shared: Arc::clone(shared),
             local: Local::new(0, &hub.engine),
             hub: Arc::clone(hub),
-            storage: Arc::clone(storage),
-            settings,
+            messages,
+            queued,
+            settings: settings.kept_messages,
             flow,
             waiting: VecDeque::new(),
             busy: HashSet::new(),
@@ -85,7 +110,9 @@ struct Keeper {
     shared: Arc<SharedKeeper>,
     hub: Arc<Hub>,
     local: Local,
-    storage: Arc<dyn Storage>,
+    messages: Arc<dyn KeptMessages>,
+    /// The same messages, if they are in the database of accounts.
+    queued: Option<Arc<QueuedMessages>>,
     settings: KeptMessagesSettings,
     flow: Flow,
     /// The users with messages that are to be delivered.
@@ -98,7 +125,7 @@ struct Keeper {
 
 impl Keeper {
     fn run(mut self, inputs: &Receiver<Input>, ending: &AtomicBool) {
-        let mut next_purge = Instant::now();
+        let [mut next_purge, mut next_catch_up] = [Instant::now(); 2];
         while !ending.load(Ordering::SeqCst) {
             match inputs.recv_timeout(TURN) {
                 Ok(Input::Message((flow, bytes))) => self.receive(&flow, &bytes),
@@ -110,6 +137,10 @@ impl Keeper {
             let late = self.sent.extract_if(|_, sent| sent.until <= now);
             let late: Vec<_> = late.map(|(_, sent)| sent).collect();
             late.into_iter().for_each(|sent| self.end(sent, Outcome::Away));
+            if now >= next_catch_up {
+                next_catch_up = now + CATCH_UP;
+                self.catch_up();
+            }
             if now >= next_purge {
                 next_purge = now + PURGE;
                 self.purge();
@@ -152,7 +183,7 @@ impl Keeper {
             Ok(request) => request,
             Err(status) => return status,
         };
-        match self.storage.keep_message(&user, &message, self.settings.limits) {
+        match self.messages.keep_message(&user, &message, self.settings.limits) {
             Ok(true) => {
                 Self::count(&self.shared.kept);
                 self.shared.users.lock().insert(user);
@@ -178,7 +209,7 @@ impl Keeper {
         while self.sent.len() < AT_ONCE
             && let Some(user) = self.waiting.pop_front()
         {
-            match self.storage.oldest_message(&user) {
+            match self.messages.oldest_message(&user) {
                 Ok(Some((id, message))) => {
                     let branch = random();
                     let request = deliver(&user, &message, &self.flow, &branch);
@@ -213,7 +244,7 @@ impl Keeper {
                 return;
             }
         }
-        if let Err(error) = self.storage.delete_message(id) {
+        if let Err(error) = self.messages.delete_message(id) {
             log::error("messages", || error.to_string());
             self.busy.remove(&user);
             return;
@@ -221,15 +252,31 @@ impl Keeper {
         self.waiting.push_back(user);
     }
 
+    /// Moves messages to the database of accounts, if they are kept there.
+    fn catch_up(&self) {
+        let Some(queued) = &self.queued else { return };
+        if let Some(users) = queued.catch_up(&self.busy) {
+            log::info("messages", || "the database of kept messages answers".to_owned());
+            self.shared.users.lock().extend(users);
+        }
+    }
+
     /// Deletes the messages that are too old.
     fn purge(&mut self) {
         let oldest = wall_clock() - sip::Duration::from(self.settings.time);
-        let purged = self.storage.purge_messages(oldest);
+        let purged = self.messages.purge_messages(oldest);
         let report = |error: Error| log::error("messages", || error.to_string());
         match purged {
             Ok(0) => {}
             Ok(count) => log::info("messages", || format!("{count} old messages are deleted")),
             Err(error) => report(error),
+        }
+        if self.queued.is_some() {
+            // Another server, or SQL, may have added some.
+            match self.messages.users_with_messages() {
+                Ok(users) => self.shared.users.lock().extend(users),
+                Err(error) => report(error),
+            }
         }
     }
 }

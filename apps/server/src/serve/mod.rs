@@ -50,6 +50,7 @@ mod total;
 mod trunk_calls;
 mod trunk_use;
 mod trunks;
+mod voicemail_copy;
 mod welcome;
 mod workers;
 
@@ -143,6 +144,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let accounts = accounts::start(&settings, &desk, &storage)?;
     let sql_changes = sql_changes::start(&settings, &desk, &storage)?;
     let record_copy = record_copy::start(&settings, &hub, &storage)?;
+    let voicemail_copy = voicemail_copy::start(&settings, &hub, &storage)?;
     let threads = Workers::start(&hub, workers)?;
     let start_ng = |ng: &Arc<Ng>| {
         let keeper = Arc::clone(&hub);
@@ -166,7 +168,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let hep = HepThread::start(&settings.trace, &hub)?;
     let http_thread = http.map(start_http).transpose()?;
     let flow = internal_flow(&listens, Endpoint::Keeper);
-    let keeper = KeeperThread::start(&hub, &storage, settings.kept_messages, flow)?;
+    let keeper = KeeperThread::start(&hub, &storage, &settings, flow)?;
     let push = PushThreads::start(&hub)?;
     let decisions = DecisionThreads::start(&hub)?;
     let keep_alives = KeepAliveThread::start(settings.keep_alive, &hub)?;
@@ -210,6 +212,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         drop(keeper);
         // It stores the messages that are being recorded.
         drop(media_server);
+        // It copies the last changes.
+        drop(voicemail_copy);
         end_registrations(&hub).await;
         drop(accounts);
         drop(sql_changes);

@@ -52,7 +52,7 @@ pub(super) fn start(
 }
 
 /// The name of the server in the rows of the table: the same as long as the data directory is.
-fn server(secret: &[u8]) -> String {
+pub(super) fn server(secret: &[u8]) -> String {
     let hash = Ha1Set::new(b"records", b"barebell", secret).sha256;
     hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -181,6 +181,20 @@ impl Recent {
         let messages = wanted[left_out..].iter().map(|(it, place)| it.traffic(*place)).collect();
         Found { messages, left_out }
     }
+
+    /// The Call-IDs of the legs of the call that has `id` as one of them, with `id` itself.
+    pub(crate) fn legs(&self, id: &str) -> Vec<String> {
+        let _reader = self.reader.lock();
+        let rings = self.since(&mut Vec::new());
+        let joins = rings.iter().enumerate().flat_map(|(worker, ring)| {
+            let joins = ring.entries().filter(|(entry, _)| entry.kind == Kind::Joined);
+            joins.map(move |(entry, bytes)| Kept { worker, entry, bytes })
+        });
+        let joins: Vec<_> = joins.collect();
+        let mut calls = Calls::of_joins(&joins);
+        calls.want(Some(id.as_bytes()));
+        calls.places.keys().map(|id| String::from_utf8_lossy(id).into_owned()).collect()
+    }
 }
 
 impl<'r> Kept<'r> {
@@ -363,9 +377,13 @@ mod tests {
             let found = find(&recent, target);
             let legs: Vec<_> = found.iter().map(|it| (it.call, it.leg)).collect();
             assert_eq!(legs, [(0, 0), (0, 1)], "{target}");
+            let mut legs = recent.legs(target);
+            legs.sort();
+            assert_eq!(legs, ["a", "b"]);
         }
         let calls: HashSet<usize> = find(&recent, "alice").iter().map(|it| it.call).collect();
         assert_eq!(calls.len(), 2);
+        assert_eq!(recent.legs("c"), ["c"]);
     }
 
     #[test]

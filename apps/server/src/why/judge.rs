@@ -5,7 +5,7 @@ use super::reasons::{Counts, ReasonSet, silent};
 use super::{MAX_PER_SECOND, Refusal};
 use net::wall_clock;
 use sip::header::{CSeq, NameAddr};
-use sip::{Flow, HeaderName, Message, StartLine};
+use sip::{Endpoint, Flow, HeaderName, Message, StartLine};
 use sip_server::Transmit;
 use sip_server::counters::Counters;
 use std::mem::take;
@@ -139,7 +139,19 @@ fn of_response(
         phrase += &format!("; {}: {}", text(field.raw_name()), text(field.value));
     }
     let refusal = refusal(at, flow, &message, method, (status, phrase), reasons);
-    Some(Refusal { answered_by: answerer.map(ToString::to_string), ..refusal })
+    Some(Refusal { answered_by: answerer.map(place), ..refusal })
+}
+
+/// The other end of `flow`: its address, or a part of this server.
+fn place(flow: &Flow) -> String {
+    match flow.endpoint() {
+        None => flow.to_string(),
+        Some(Endpoint::B2bua) => "the B2BUA of this server".to_owned(),
+        Some(Endpoint::MediaServer) => "the media server of this server".to_owned(),
+        Some(Endpoint::Notifier) => "the notifier of this server".to_owned(),
+        Some(Endpoint::Keeper) => "the keeper of messages of this server".to_owned(),
+        Some(Endpoint::Trunk(_)) => "the user agent of a trunk of this server".to_owned(),
+    }
 }
 
 fn refusal(
@@ -155,7 +167,7 @@ fn refusal(
         address.map(|it| text(it.uri_bytes)).unwrap_or_default()
     });
     let call_id = message.value(HeaderName::CallId).map(text).unwrap_or_default();
-    let (source, flow) = (flow.remote, flow.to_string());
+    let (source, flow) = (flow.remote, place(flow));
     Refusal {
         at,
         method,
@@ -248,6 +260,10 @@ mod tests {
         judge.judge(&counters, &transmits, &response, Some((&flow(), &response)));
         let (refusals, _) = judge.end().unwrap();
         assert_eq!(refusals[0].answered_by.as_deref(), Some("udp:192.0.2.1:5060"));
+        let internal = flow().internal_to(Endpoint::B2bua);
+        judge.judge(&counters, &transmits, &response, Some((&internal, &response)));
+        let (refusals, _) = judge.end().unwrap();
+        assert_eq!(refusals[0].answered_by.as_deref(), Some("the B2BUA of this server"));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(crate) struct Refusal {
     /// The URIs in From and To.
     pub(crate) parties: [String; 2],
     pub(crate) call_id: String,
-    /// The flow of the request, as in `udp:192.0.2.1:5060`.
+    /// The flow of the request, as in `udp:192.0.2.1:5060`, or the part of this server.
     pub(crate) flow: String,
     pub(crate) source: SocketAddr,
     /// The status of the response. Zero without a response.
@@ -43,7 +43,8 @@ pub(crate) struct Refusal {
     /// The reason phrase of the response, and its Warning, Reason and Unsupported.
     pub(crate) phrase: String,
     pub(crate) reasons: ReasonSet,
-    /// The flow of the phone or server that sent the response, if it is not this server.
+    /// The flow of the phone or server that sent the response, or the part of this server, if it is
+    /// not the proxy.
     pub(crate) answered_by: Option<String>,
 }
 
@@ -58,14 +59,14 @@ pub(crate) struct RefusalRow {
     /// The user or URI in To.
     pub(crate) to: String,
     pub(crate) call_id: String,
-    /// The flow of the request.
+    /// See [`Refusal::flow`].
     pub(crate) source: String,
     /// The status of the response. `None` if the request was dropped.
     pub(crate) status: Option<u16>,
     pub(crate) phrase: String,
     /// The reasons. Empty if another phone or server refused, or the phrase says it.
     pub(crate) reasons: Vec<ReasonRow>,
-    /// The flow of the phone or server that refused, if it is not this server.
+    /// See [`Refusal::answered_by`].
     pub(crate) answered_by: Option<String>,
     /// The number of refusals that it stands for.
     pub(crate) count: u64,
@@ -128,14 +129,14 @@ impl Refusals {
         self.left_out.load(Ordering::Relaxed)
     }
 
-    /// The refusals with a Call-ID, a user or a source, the oldest first. `target` is a Call-ID, or
-    /// an address with or without a port; `user` is `user@domain`, or `user` in any domain. An
-    /// empty target fits all.
-    pub(crate) fn find(&self, target: &str, user: &str) -> Vec<RefusalRow> {
+    /// The refusals with a Call-ID of `legs`, a user or a source, the oldest first. `target` is an
+    /// address with or without a port; `user` is `user@domain`, or `user` in any domain. An empty
+    /// target fits all.
+    pub(crate) fn find(&self, target: &str, legs: &[String], user: &str) -> Vec<RefusalRow> {
         let fits = |refusal: &Refusal| {
             let ip = refusal.source.ip().to_canonical();
             target.is_empty()
-                || refusal.call_id == target
+                || legs.contains(&refusal.call_id)
                 || target.parse::<SocketAddr>().is_ok_and(|it| {
                     (it.ip().to_canonical(), it.port()) == (ip, refusal.source.port())
                 })
@@ -236,10 +237,16 @@ mod tests {
             ("192.0.2.1:5060", 1),
             ("192.0.2.1:5061", 0),
         ] {
-            assert_eq!(refusals.find(target, target).len(), expected, "{target}");
+            assert_eq!(
+                refusals.find(target, &[target.to_owned()], target).len(),
+                expected,
+                "{target}"
+            );
         }
-        assert_eq!(refusals.find("", "").len(), 2);
-        let rows = refusals.find("alice", "alice");
+        assert_eq!(refusals.find("", &[], "").len(), 2);
+        let legs = ["x", "y"].map(str::to_owned);
+        assert_eq!(refusals.find("x", &legs, "x").len(), 2);
+        let rows = refusals.find("alice", &[], "alice");
         assert_eq!(rows.iter().map(|row| &row.call_id[..]).collect::<Vec<_>>(), ["y", "x"]);
         assert_eq!((rows[0].reasons.len(), &rows[0].from[..]), (2, "alice@example.com"));
         assert_eq!(refusals.left_out(), 7);
@@ -252,14 +259,14 @@ mod tests {
         for number in 0..1000 {
             keep(&refusals, refusal(&number.to_string(), 2, 1));
         }
-        assert_eq!(refusals.find("other", "").len(), 1);
-        let rows = refusals.find("192.0.2.2", "");
+        assert_eq!(refusals.find("other", &["other".to_owned()], "").len(), 1);
+        let rows = refusals.find("192.0.2.2", &[], "");
         assert_eq!(rows.len(), MAX_OF_SOURCE);
         assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 1000);
         assert_eq!(rows[MAX_OF_SOURCE - 1].call_id, "999");
         // A retransmission is no further one.
         keep(&refusals, refusal("999", 2, 1));
-        let rows = refusals.find("192.0.2.2", "");
+        let rows = refusals.find("192.0.2.2", &[], "");
         assert_eq!(rows.len(), MAX_OF_SOURCE);
         assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 1000);
     }
@@ -270,6 +277,6 @@ mod tests {
         for host in 0..=255 {
             (0..3).for_each(|call| keep(&refusals, refusal(&format!("{host} {call}"), host, 1)));
         }
-        assert_eq!(refusals.find("bob", "bob").len(), MAX_KEPT);
+        assert_eq!(refusals.find("bob", &[], "bob").len(), MAX_KEPT);
     }
 }

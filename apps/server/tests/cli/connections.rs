@@ -2,6 +2,7 @@
 
 use crate::phone::{PATIENCE, found, receive, register, request, serve, status};
 use crate::site::{Site, show};
+use sip::stream::websocket::{self, Kind};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,6 +52,38 @@ fn a_connection_whose_peer_does_not_read_is_closed() {
     let written = (0..2000).take_while(|_| phone.write_all(many.as_bytes()).is_ok()).count();
     assert!(written < 2000, "the server keeps on holding answers");
     site.good("status");
+}
+
+#[test]
+fn a_phone_on_websocket_gets_pings_and_its_connection_ends_without_an_answer() {
+    let site = Site::new();
+    let text = "domains = [\"example.com\"]\nlisten = [\"ws:127.0.0.1:0\"]\n\
+                [registrar]\nkeepalive = \"crlf\"\nkeepalive_interval = \"5s\"\n";
+    let words = format!("serve --auth off --config {}", show(&site.file("c.toml", text)));
+    let _server = site.started(&mut site.command(&words));
+    let listen = status(&site)["listens"][0].as_str().unwrap().to_owned();
+    let mut phone = TcpStream::connect(listen.strip_prefix("ws:").unwrap()).unwrap();
+    phone.set_read_timeout(Some(PATIENCE)).unwrap();
+    phone.write_all(&websocket::request("example.com", [1; 16])).unwrap();
+    let mut part = [0; 2000];
+    let length = phone.read(&mut part).unwrap();
+    assert!(part[..length].starts_with(b"HTTP/1.1 101 "));
+    let from = phone.local_addr().unwrap();
+    let more = format!("Contact: <sip:bob@{from};transport=ws>\r\nContent-Length: 0\r\n");
+    let register = request("REGISTER", "sip:example.com", "WS", from, 1, &more);
+    let mut frame = Vec::new();
+    websocket::write_frame(&mut frame, Kind::Text, Some([0; 4]), register.as_bytes());
+    phone.write_all(&frame).unwrap();
+    let mut rest = Vec::new();
+    phone.read_to_end(&mut rest).unwrap();
+    let text = String::from_utf8_lossy(&rest);
+    assert!(text.contains("SIP/2.0 200 OK\r\n"), "{text}");
+    let mut ping = Vec::new();
+    websocket::write_frame(&mut ping, Kind::Ping, None, b"");
+    assert!(rest.windows(ping.len()).any(|bytes| bytes == ping), "{text}");
+    let counters = &status(&site)["counters"];
+    assert!(counters["keep-alive-pings"].as_u64() >= Some(1), "{counters}");
+    assert_eq!(counters["silent-connections"], 1);
 }
 
 #[test]

@@ -74,13 +74,21 @@ fn mistakes_made_on_purpose_are_found() {
     found("listen = [\"udp:192.0.2.77:5060\"]\n", "ports", "error", "192.0.2.77:5060 cannot");
     let [chain, key] = ["chain.pem", "key.pem"].map(|name| site.file(name, ""));
     make_self_signed(&["example.com".to_owned()], &chain, &key).unwrap();
+    let tls = |listen: &str| {
+        let [chain, key] = [&chain, &key].map(|file| show(file));
+        format!("{listen}[tls]\ncertificates = [{{ chain = \"{chain}\", key = \"{key}\" }}]\n")
+    };
+    let secure = "listen = [\"tls:127.0.0.1:0\"]\n";
+    let other = tls(&format!("{moved}{secure}"));
+    found(&other, "certificate", "warning", "no certificate is for 127.0.0.1");
     std::fs::write(&key, "nonsense").unwrap();
-    let [chain, key] = [chain, key].map(|file| show(&file));
-    let tls = format!(
-        "listen = [\"tls:127.0.0.1:0\"]\n[tls]\n\
-         certificates = [{{ chain = \"{chain}\", key = \"{key}\" }}]\n"
-    );
-    found(&tls, "certificate", "error", "key.pem");
+    found(&tls(secure), "certificate", "error", "key.pem");
+    let late = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    params.not_after = rcgen::date_time_ymd(2026, 1, 2);
+    std::fs::write(&chain, params.self_signed(&late).unwrap().pem()).unwrap();
+    std::fs::write(&key, late.serialize_pem()).unwrap();
+    found(&tls(secure), "certificate", "error", "it has been invalid since 2026-01-02");
     // The clock has been set back since the database was written.
     let database = File::options().write(true).open(site.data().join("barebell.sqlite")).unwrap();
     let later = SystemTime::now() + Duration::from_secs(86_400);
@@ -234,6 +242,47 @@ fn a_database_of_accounts_that_is_gone_is_found() {
     assert_found(&site, &config, "database", "error", "postgresql://127.0.0.1/sip cannot be used");
 }
 
+#[test]
+fn few_files_that_may_be_open_are_found() {
+    let site = Site::new();
+    let config = show(&site.file("c.toml", "listen = [\"udp:127.0.0.1:0\"]\n"));
+    let doctor = |limit: &str| {
+        let before = format!("ulimit -n {limit}");
+        let words = format!("doctor --json --config {config}");
+        stdout(&site.command_after(&before, &words).output().unwrap())
+    };
+    let text = doctor("1000");
+    assert!(text.contains("only 1000 files may be open"), "{text}");
+    let text = doctor("4096");
+    assert!(!text.contains("files may be open"), "{text}");
+}
+
+/// In a mount namespace of its own the data are on a small disk, if this test may make one.
+#[test]
+fn a_disk_without_room_is_found() {
+    let site = Site::new();
+    let config = show(&site.file("c.toml", "listen = [\"udp:127.0.0.1:0\"]\n"));
+    std::fs::create_dir(site.data()).unwrap();
+    let run = |size: &str| {
+        let before = format!("mount -t tmpfs -o size={size} none {}", show(&site.data()));
+        let doctor = site.command_after(&before, &format!("doctor --json --config {config}"));
+        let mut command = Command::new("unshare");
+        command.arg("--mount").arg(doctor.get_program()).args(doctor.get_args());
+        stdout(&command.output().unwrap())
+    };
+    let [small, large] = [run("8m"), run("400m")];
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let row = |text: &str| -> serde_json::Value {
+        let mut rows = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        rows.find(|row: &serde_json::Value| row["check"] == "disk").unwrap()
+    };
+    assert_eq!(row(&small)["severity"], "error", "{small}");
+    assert!(row(&small)["text"].as_str().unwrap().ends_with("has 8 MiB of room"), "{small}");
+    assert_eq!(row(&large)["severity"], "ok", "{large}");
+}
+
 /// In a network namespace of its own the firewall is seen, if this test may make one.
 #[test]
 fn a_firewall_that_drops_sip_is_found() {
@@ -255,4 +304,5 @@ fn a_firewall_that_drops_sip_is_found() {
     }
     assert!(text.contains("no rule names udp port 5060"), "{text}");
     assert!(!text.contains("no rule names tcp port 5060"), "{text}");
+    assert!(text.contains("no rule names udp ports 20000-29999"), "{text}");
 }

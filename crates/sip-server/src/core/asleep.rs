@@ -13,6 +13,8 @@ pub(crate) struct Asleep {
     pub(crate) contact: Box<[u8]>,
     /// `+sip.instance`. Empty for none.
     pub(crate) instance: Box<[u8]>,
+    /// True for a request within a dialog, which keeps its request URI.
+    pub(crate) is_in_dialog: bool,
 }
 
 impl Asleep {

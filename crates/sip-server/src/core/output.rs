@@ -81,8 +81,20 @@ pub struct Wake {
     pub prid: Box<[u8]>,
     /// `pn-param`. Empty for none.
     pub param: Box<[u8]>,
-    /// True for an INVITE, false for a MESSAGE.
-    pub is_call: bool,
+    /// The kind of request.
+    pub reason: WakeReason,
+}
+
+/// The kind of request that waits for a phone.
+#[cfg(feature = "office")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakeReason {
+    /// The INVITE of a call.
+    Call,
+    /// A MESSAGE.
+    Message,
+    /// A request within a dialog of the phone.
+    Dialog,
 }
 
 /// A message for the operator. It is formatted when it is displayed: one line of at most some 300

@@ -3,8 +3,13 @@
 //!
 //! Without the feature `office` no phone sleeps.
 
-use crate::core::config::Config;
+use crate::core::config::{Config, State};
+use crate::core::event::Env;
+use crate::core::keys::Key;
+use alloc::string::String;
 use alloc::vec::Vec;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sip::header::NameAddr;
 use sip::{HeaderName, Message, SipUri, Uri};
 
@@ -22,11 +27,20 @@ pub(crate) struct PushParams<'u> {
 impl<'u> PushParams<'u> {
     /// Returns the parameters of the Contact URI `uri`, if it names a service and a phone.
     pub(crate) fn of(uri: &SipUri<'u>) -> Option<Self> {
-        if !cfg!(feature = "office") {
+        if !cfg!(feature = "office") || uri.params.as_bytes().is_empty() {
             return None;
         }
-        let value = |name| uri.params.value(name).unwrap_or_default();
-        let [provider, prid, param] = ["pn-provider", "pn-prid", "pn-param"].map(value);
+        let [mut provider, mut prid, mut param] = [None; 3];
+        // The first parameter of each name counts.
+        for (name, value) in uri.params.iter() {
+            match name.len() {
+                11 if name.eq_ignore_ascii_case(b"pn-provider") => provider = provider.or(value),
+                7 if name.eq_ignore_ascii_case(b"pn-prid") => prid = prid.or(value),
+                8 if name.eq_ignore_ascii_case(b"pn-param") => param = param.or(value),
+                _ => {}
+            }
+        }
+        let [provider, prid, param] = [provider, prid, param].map(Option::unwrap_or_default);
         (!provider.is_empty() && !prid.is_empty()).then_some(Self { provider, prid, param })
     }
 
@@ -69,13 +83,22 @@ fn providers(_: &Config) -> impl Iterator<Item = &str> {
     core::iter::empty()
 }
 
+/// The Proxy Unique Registration Reference of the phone `prid` (RFC 8599 section 6): the phone names
+/// itself by it in the Contact of its dialogs, without telling `prid`.
+pub(crate) fn purr(prid: &[u8], key: &Key) -> String {
+    URL_SAFE_NO_PAD.encode(key.proof(&[b"purr", prid]).to_le_bytes())
+}
+
 /// Appends the Feature-Caps of a 200 for the REGISTER `request`: the services that its contacts
-/// name, or all services if a contact asks for them (RFC 8599 sections 4.1 and 5.3).
-pub(crate) fn write_feature_caps(request: &Message<'_>, config: &Config, out: &mut Vec<u8>) {
+/// name, or all services if a contact asks for them (RFC 8599 sections 4.1 and 5.3), and the
+/// [`purr`] of each phone if requests within dialogs pass this server.
+pub(crate) fn write_feature_caps(request: &Message<'_>, env: &Env<'_>, out: &mut Vec<u8>) {
+    let config = &env.settings.config;
     if !is_used(config) {
         return;
     }
-    let mut named = Vec::new();
+    let stays = config.record_route && config.state == State::Stateful;
+    let mut named: Vec<(&str, Option<String>)> = Vec::new();
     for contact in request.elements(HeaderName::Contact) {
         let Ok(contact) = NameAddr::parse(HeaderName::Contact, contact) else { continue };
         let Ok(Uri::Sip(uri)) = contact.uri() else { continue };
@@ -86,13 +109,20 @@ pub(crate) fn write_feature_caps(request: &Message<'_>, config: &Config, out: &m
             }
             None => false,
         };
-        named.extend(providers(config).filter(|provider| is_asked(provider)));
+        let prid = uri.params.value("pn-prid").filter(|_| stays);
+        let purr = prid.map(|prid| purr(prid, &env.keys.gruu));
+        let asked = providers(config).filter(|provider| is_asked(provider));
+        named.extend(asked.map(|provider| (provider, purr.clone())));
     }
     named.sort_unstable();
     named.dedup();
-    for provider in named {
+    for (provider, purr) in named {
         out.extend_from_slice(b"Feature-Caps: *;+sip.pns=\"");
         out.extend_from_slice(provider.as_bytes());
+        if let Some(purr) = purr {
+            out.extend_from_slice(b"\";+sip.pnspurr=\"");
+            out.extend_from_slice(purr.as_bytes());
+        }
         out.extend_from_slice(b"\"\r\n");
     }
 }

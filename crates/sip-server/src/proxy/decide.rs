@@ -13,6 +13,8 @@ use super::media_services;
 use super::media_target;
 use super::numbers::{self, Numbered};
 use super::refusal::{Refusal, Refused};
+#[cfg(feature = "office")]
+use super::registered::asleep_in_dialog;
 use super::registered::{
     flow_now, gruu_targets, keep_as_many_as_may_be, registered_targets, targets_of,
 };
@@ -295,6 +297,14 @@ fn find_targets<R: RawMutex>(
                 let next_hop = now_on.map_or(next_hop, NextHop::Flow);
                 let origin = grant.map_or(env.settings.scope_of(flow), |grant| grant.scope);
                 let target = Target { flow_bound, ..Target::new(uri, next_hop, origin) };
+                #[cfg(feature = "office")]
+                let target = match now_on.or(known) {
+                    Some(flow) => {
+                        let asleep = asleep_in_dialog(shared, head, found, flow, env);
+                        Target { asleep, ..target }
+                    }
+                    None => target,
+                };
                 targets.push(match carrier {
                     Some(carrier) => target.first_on(carrier),
                     None => target,

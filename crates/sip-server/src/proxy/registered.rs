@@ -11,6 +11,7 @@ use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::gruu::Gruu;
 use crate::core::incoming::Incoming;
+use crate::core::push::{self, PushParams};
 use crate::core::shared::Shared;
 #[cfg(feature = "office")]
 use alloc::boxed::Box;
@@ -56,13 +57,54 @@ pub(super) fn flow_now<R: RawMutex>(
             let is_known = binding.flow == known;
             let is_phone = phone.and_then(|phone| phone.is(&location.phone_of(binding)));
             // Another instance is another phone, whatever its contact.
-            let is_there = || is_phone.unwrap_or_else(|| is_wanted(&binding.contact));
+            let is_named = || is_wanted(&binding.contact) || has_purr(binding, &wanted, env);
+            let is_there = || is_phone.unwrap_or_else(is_named);
             let rank = (is_known, is_phone, binding.flow.remote.ip() == known.remote.ip());
             (is_known || (binding.flow_bound && is_there())).then_some((rank, binding.flow))
         };
         // `max_by_key` returns the last of equal elements.
         let found = subscriber?.current(env.now).filter_map(suits);
         found.max_by_key(|(rank, _)| *rank).map(|(_, flow)| flow)
+    })
+}
+
+/// True if `uri`, a contact in a dialog, has the `pn-purr` of the phone of `binding` (RFC 8599
+/// section 6).
+fn has_purr(binding: &Binding, uri: &SipUri<'_>, env: &Env<'_>) -> bool {
+    if !push::is_used(&env.settings.config) {
+        return false;
+    }
+    let params = PushParams::of_contact(&binding.contact);
+    let purr = uri.params.value("pn-purr").unwrap_or_default();
+    params.is_some_and(|params| push::purr(params.prid, &env.keys.gruu).as_bytes() == purr)
+}
+
+/// The phone that a request within a dialog goes to on `flow`, if that has ended and the phone
+/// sleeps. A phone on UDP may be awake as long as the dialog lasts.
+#[cfg(feature = "office")]
+pub(super) fn asleep_in_dialog<R: RawMutex>(
+    shared: &Shared<R>,
+    head: &RequestHead<'_>,
+    found: &Preprocessed<'_>,
+    flow: Flow,
+    env: &Env<'_>,
+) -> Option<Box<Asleep>> {
+    let location = &shared.location;
+    let may_sleep = flow.connection.is_some() && !flow.is_internal() && !location.is_open(&flow);
+    if !may_sleep || !push::is_used(&env.settings.config) {
+        return None;
+    }
+    let (Uri::Sip(to), Uri::Sip(wanted)) = (head.to_uri, found.uri) else { return None };
+    let user = shared.address_of(&to, env)?;
+    location.look_up(&user, |subscriber| {
+        let is_it = |binding: &&Binding| {
+            binding.flow.transport.is_stream()
+                && location.is_asleep(binding, env.now)
+                && (binding.flow == flow || has_purr(binding, &wanted, env))
+        };
+        let binding = subscriber?.current(env.now).rev().find(is_it)?;
+        let (contact, instance) = (binding.contact[..].into(), binding.instance().into());
+        Some(Box::new(Asleep { user: user.clone(), contact, instance, is_in_dialog: true }))
     })
 }
 
@@ -162,6 +204,7 @@ pub(super) fn targets_of<R: RawMutex>(
                                 user: user.clone(),
                                 contact: binding.contact[..].into(),
                                 instance: binding.instance().into(),
+                                is_in_dialog: false,
                             }));
                         }
                         targets.push(target);

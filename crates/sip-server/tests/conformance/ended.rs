@@ -127,7 +127,7 @@ fn to_trunk(rig: &mut Rig) -> Sent {
 }
 
 /// A request of alice within the dialog that `answer` created.
-fn within(answer: &Sent, method: &str, contact: &str) -> Draft {
+pub(crate) fn within(answer: &Sent, method: &str, contact: &str) -> Draft {
     let mut routes = answer.values(HeaderName::RecordRoute);
     routes.reverse();
     Draft::new(method, contact)
@@ -138,7 +138,8 @@ fn within(answer: &Sent, method: &str, contact: &str) -> Draft {
         .with_cseq(20)
 }
 
-fn answered(rig: &mut Rig, there: &Sent, status: u16, on: &Flow, contact: &str) -> Sent {
+/// The response that alice gets when `there` is answered on the flow `on`, from `contact`.
+pub(crate) fn answered(rig: &mut Rig, there: &Sent, status: u16, on: &Flow, contact: &str) -> Sent {
     let routes: String = there
         .message()
         .values(HeaderName::RecordRoute)

@@ -1,8 +1,9 @@
 //! Phones that sleep until a push notification wakes them (RFC 8599).
 
+use crate::ended::{answered, within};
 use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, closed_config, open_config, tcp, text, udp};
-use barebell_sip_server::config::Push;
-use barebell_sip_server::{Config, Event, Wake, journal_record};
+use barebell_sip_server::config::{Push, State};
+use barebell_sip_server::{Config, Event, Wake, WakeReason, journal_record};
 use sip::Duration;
 
 /// The contact of bob's phone, with its place in a push notification service.
@@ -68,7 +69,7 @@ fn a_call_waits_for_the_register_of_a_phone_that_sleeps() {
     assert!(reaction.responses().next().is_none(), "only 100: {reaction:#?}");
     assert_eq!(*wake.user, *b"bob@example.com");
     assert_eq!((&*wake.provider, &*wake.prid, &*wake.param), (&b"fcm"[..], &b"T1"[..], &b"p"[..]));
-    assert!(wake.is_call);
+    assert_eq!(wake.reason, WakeReason::Call);
     let ticket = rig.woken(wake.ticket).expect_err("the phone has not registered");
     let registered = register_on(&mut rig, 2, CONTACT);
     assert!(has_registered(&registered));
@@ -136,7 +137,7 @@ fn other_phones_ring_meanwhile() {
 fn messages_wake_phones_and_other_requests_do_not() {
     let mut rig = asleep();
     let message = Draft::new("MESSAGE", "sip:bob@example.com").with_body("hello");
-    assert!(!wanted(&rig.send(&udp(ALICE), &message)).is_call);
+    assert_eq!(wanted(&rig.send(&udp(ALICE), &message)).reason, WakeReason::Message);
     let options = rig.send(&udp(ALICE), &Draft::new("OPTIONS", "sip:bob@example.com"));
     assert!(options.events.is_empty(), "{options:#?}");
 }
@@ -154,16 +155,86 @@ fn a_phone_on_udp_is_awake_for_a_while_after_its_register() {
     assert_eq!(reaction.forwarded().flow, udp(BOB));
 }
 
+/// The values of Feature-Caps.
+fn caps(reaction: &Reaction) -> Vec<String> {
+    let lines = text(&reaction.response().bytes);
+    let lines = lines.lines().filter_map(|line| line.strip_prefix("Feature-Caps: "));
+    lines.map(str::to_owned).collect()
+}
+
+/// The reference that the 200 of a REGISTER gives the phone.
+fn purr(registered: &Reaction) -> String {
+    let caps = caps(registered).concat();
+    let (_, purr) = caps.split_once(";+sip.pnspurr=\"").expect("a reference");
+    purr.trim_end_matches('"').to_owned()
+}
+
+/// A call of alice, which the phone of bob answers on connection 1 as `contact`. Then that ends.
+fn call_that_lost_its_connection(rig: &mut Rig, contact: &str) -> crate::rig::Sent {
+    let invite = calls(rig).forwarded().clone();
+    let answer = answered(rig, &invite, 200, &tcp(BOB, 1), contact);
+    rig.send(&udp(ALICE), &within(&answer, "ACK", contact));
+    rig.end(&tcp(BOB, 1));
+    answer
+}
+
+#[test]
+fn a_request_within_a_dialog_waits_for_the_phone() {
+    let contact = "sip:bob@192.168.1.2;transport=tcp";
+    let mut rig = Rig::new(config());
+    register_on(&mut rig, 1, CONTACT);
+    let answer = call_that_lost_its_connection(&mut rig, contact);
+    let wake = wanted(&rig.send(&udp(ALICE), &within(&answer, "BYE", contact)));
+    assert_eq!((wake.reason, &*wake.prid), (WakeReason::Dialog, &b"T1"[..]));
+    register_on(&mut rig, 2, CONTACT);
+    let reaction = rig.woken(wake.ticket).expect("the request goes on");
+    let bye = reaction.forwarded();
+    assert_eq!((bye.flow, bye.request_uri()), (tcp(BOB, 2), contact.to_owned()));
+    // The phone is awake, and gets the next request at once.
+    let info = within(&answer, "INFO", contact).with_cseq(21);
+    assert_eq!(rig.send(&udp(ALICE), &info).forwarded().flow, tcp(BOB, 2));
+}
+
+#[test]
+fn a_reference_leads_to_the_phone_after_a_restart() {
+    let mut rig = Rig::new(config());
+    let purr = purr(&register_on(&mut rig, 1, CONTACT));
+    let named = format!("sip:bob@10.9.9.9:7777;transport=tcp;pn-purr={purr}");
+    let wrong = "sip:bob@10.9.9.9:7777;transport=tcp;pn-purr=AAAAAAAAAAA";
+    for (contact, is_woken) in [(named.as_str(), true), (wrong, false)] {
+        let mut rig = Rig::new(config());
+        register_on(&mut rig, 1, CONTACT);
+        let answer = call_that_lost_its_connection(&mut rig, contact);
+        let journal = register_on(&mut rig, 2, CONTACT).journal;
+        let record = journal_record::read(&journal).next().unwrap().unwrap();
+        let mut later = Rig::new(config());
+        later.restore(&record);
+        let reaction = later.send(&udp(ALICE), &within(&answer, "BYE", contact));
+        let wakes = reaction.events.iter().any(|event| matches!(event, Event::Wake(_)));
+        assert_eq!(wakes, is_woken, "{contact}");
+    }
+}
+
+#[test]
+fn a_reference_is_given_only_if_requests_within_dialogs_pass_the_server() {
+    for config in
+        [Config { record_route: false, ..config() }, Config { state: State::Stateless, ..config() }]
+    {
+        let mut rig = Rig::new(config);
+        assert_eq!(caps(&register_on(&mut rig, 1, CONTACT)), ["*;+sip.pns=\"fcm\""]);
+    }
+    let [one, again, other] = [CONTACT, CONTACT, &CONTACT.replace("T1", "T2")]
+        .map(|contact| purr(&register_on(&mut Rig::new(config()), 1, contact)));
+    assert_eq!(one, again);
+    assert_ne!(one, other);
+    assert!(!one.contains("T1") && one.len() == 11, "{one}");
+}
+
 #[test]
 fn the_200_names_the_services_that_a_contact_asks_for() {
     let mut rig = Rig::new(config());
-    let caps = |reaction: &Reaction| -> Vec<String> {
-        let lines = text(&reaction.response().bytes);
-        let lines = lines.lines().filter_map(|line| line.strip_prefix("Feature-Caps: "));
-        lines.map(str::to_owned).collect()
-    };
     let mut register = |contact: &str| rig.send(&tcp(BOB, 1), &registers(contact));
-    assert_eq!(caps(&register(CONTACT)), ["*;+sip.pns=\"fcm\""]);
+    assert!(caps(&register(CONTACT))[0].starts_with("*;+sip.pns=\"fcm\";+sip.pnspurr=\""));
     let all = ["*;+sip.pns=\"apns\"", "*;+sip.pns=\"fcm\""];
     assert_eq!(caps(&register("<sip:bob@192.168.1.2;pn-provider>")), all);
     assert_eq!(caps(&register("<sip:bob@192.168.1.2>")), [""; 0]);

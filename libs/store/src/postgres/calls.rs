@@ -52,11 +52,7 @@ impl CallsCopy {
     /// # Errors
     /// [`AccountsError`]: there is no such database, or the role may not create the table.
     pub fn connect(place: &AccountsPlace, server: &str) -> Result<Self, AccountsError> {
-        let mut client = place.connect()?;
-        let query = "SELECT to_regclass('barebell_call') IS NOT NULL";
-        if !client.query_one(query, &[])?.try_get::<_, bool>(0)? {
-            client.batch_execute(TABLE)?;
-        }
+        let client = place.connect_to_table("barebell_call", TABLE)?;
         Ok(Self { client, server: server.to_owned() })
     }
 
@@ -107,7 +103,7 @@ impl CallsCopy {
 }
 
 /// The replacement for the character NUL, which PostgreSQL stores in no text.
-const REPLACEMENT: &str = "\u{fffd}";
+pub(super) const REPLACEMENT: &str = "\u{fffd}";
 
 /// True if the database refuses the values of a row, which a further attempt would not change: a
 /// data exception, or the violation of a constraint.

@@ -1,5 +1,6 @@
 //! The errors of accounts in a PostgreSQL database.
 
+use crate::Error;
 use net::tls::FileError;
 use std::fmt;
 use std::io;
@@ -127,4 +128,9 @@ impl From<postgres::Error> for AccountsError {
     fn from(error: postgres::Error) -> Self {
         Self::Database(error)
     }
+}
+
+/// Makes the error of an operation that the database of accounts refuses.
+pub(super) fn to(doing: &'static str) -> impl FnOnce(AccountsError) -> Error {
+    move |error| Error::Database { doing, source: Box::new(error), remedy: "" }
 }

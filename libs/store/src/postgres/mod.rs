@@ -4,14 +4,18 @@
 mod calls;
 mod error;
 mod hashes;
+mod messages;
 mod security;
 mod table;
 mod users;
+mod voicemail;
 mod watch;
 
 pub use calls::CallsCopy;
 pub use error::AccountsError;
+pub use messages::MessageTable;
 pub use users::CopiedUsers;
+pub use voicemail::VoicemailCopy;
 
 use crate::User;
 use postgres::config::Host;
@@ -32,6 +36,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The time after which a connection without an answer has ended.
 const SILENCE: Duration = Duration::from_secs(10);
+
+/// The database gives up a query after this time, such as one that waits for a lock.
+const STATEMENT_TIMEOUT: &str = "SET statement_timeout = '10s'";
 
 /// The place of the accounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +116,20 @@ impl AccountsPlace {
             Security::Off => config.connect(NoTls),
             _ => config.connect(MakeRustlsConnect::new(security.config()?)),
         }?)
+    }
+
+    /// Connects to the database, and executes `definition` if the table `name` is missing.
+    ///
+    /// # Errors
+    /// [`AccountsError`]: there is no such database, or the role may not create the table.
+    fn connect_to_table(&self, name: &str, definition: &str) -> Result<Client, AccountsError> {
+        let mut client = self.connect()?;
+        client.batch_execute(STATEMENT_TIMEOUT)?;
+        let query = "SELECT to_regclass($1) IS NOT NULL";
+        if !client.query_one(query, &[&name])?.try_get::<_, bool>(0)? {
+            client.batch_execute(definition)?;
+        }
+        Ok(client)
     }
 }
 
@@ -255,9 +276,38 @@ fn user(columns: &Columns, row: &Row, key: &[u8; 32]) -> Option<User> {
 fn user_of(values: &Values<'_>, key: &[u8; 32]) -> Option<User> {
     let name = values.name?.to_owned();
     let domain = values.domain?.to_ascii_lowercase();
-    let has_place = !name.is_empty() && !domain.is_empty() && domain.parse::<IpAddr>().is_err();
+    let has_place = !name.is_empty() && is_domain(&domain);
     let by_name = values.hashes(&name, &domain, key).filter(|_| has_place)?;
     let by_address = values.hashes_of_address(&name, &domain, key);
     let domain = Arc::from(domain);
     Some(User { name, domain, logins: Logins { by_name, by_address, by_auth_name: None } })
+}
+
+/// True if `domain` is not empty, and no IPv6 address in another form than that of domains: the
+/// shortest one, without brackets.
+fn is_domain(domain: &str) -> bool {
+    match domain.parse::<IpAddr>() {
+        Ok(address) => address.to_string() == domain,
+        Err(_) => !domain.is_empty() && !domain.contains([':', '[', ']']),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_domain_of_a_row_is_a_name_or_an_address() {
+        for domain in ["example.com", "192.0.2.7", "2001:db8::7", "::1"] {
+            assert!(is_domain(domain), "{domain}");
+        }
+        for domain in ["", "[2001:db8::7]", "2001:db8:0::7", "2001:db8::7:5060:x"] {
+            assert!(!is_domain(domain), "{domain}");
+        }
+        let md5 = "0".repeat(32);
+        let hashes = || hashes::Hashes { md5: Some(&md5), ..hashes::Hashes::default() };
+        let user = |domain| user_of(&Values::new("alice", domain, hashes(), None), &[7; 32]);
+        assert_eq!(&*user("2001:DB8::7").expect("a user").domain, "2001:db8::7");
+        assert_eq!(user("[2001:db8::7]"), None);
+    }
 }

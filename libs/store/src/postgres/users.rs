@@ -1,6 +1,6 @@
 //! Changes of users by commands: first in the database of accounts, then in the copy.
 
-use super::error::AccountsError;
+use super::error::{AccountsError, to};
 use super::hashes::{Hashes, text};
 use super::table::{Columns, NAMES, Values};
 use super::{AccountsPlace, user_of};
@@ -161,11 +161,6 @@ impl Columns {
             self.rows()
         )
     }
-}
-
-/// The error of a change that the database of accounts refuses.
-fn to(doing: &'static str) -> impl FnOnce(AccountsError) -> Error {
-    move |error| Error::Database { doing, source: Box::new(error), remedy: "" }
 }
 
 impl Users for CopiedUsers<'_> {

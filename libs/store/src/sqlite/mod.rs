@@ -168,12 +168,12 @@ fn prepare(database: &mut Connection, path: &Path) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{User, Users};
     use std::os::unix::fs::PermissionsExt;
 
-    pub(super) fn open(path: &Path) -> Sqlite {
+    pub(crate) fn open(path: &Path) -> Sqlite {
         try_open(path).unwrap()
     }
 

@@ -43,7 +43,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
-use stream::{CONNECT_TIMEOUT, Ending, More, ReadError, SendError, Stream, TIMEOUTS};
+use stream::{CONNECT_TIMEOUT, Ending, More, Pinged, ReadError, SendError, Stream, TIMEOUTS};
 use unsent::Unsent;
 
 /// The time for which a closing connection waits until the peer has taken the last output.
@@ -95,6 +95,8 @@ pub(crate) struct Connections {
     pub(crate) unread_output: AtomicU64,
     /// Counts connections closed because their phones did not answer a keep-alive.
     pub(crate) silent: AtomicU64,
+    /// Pings to phones on WebSocket, as keep-alives.
+    pub(crate) pings: AtomicU64,
     handshakes: Handshakes,
     pauses: Mutex<Pauses>,
     /// Counts connections not opened because a recent handshake with the same far end failed.
@@ -182,6 +184,7 @@ impl Connections {
             unsent: Arc::default(),
             unread_output: AtomicU64::new(0),
             silent: AtomicU64::new(0),
+            pings: AtomicU64::new(0),
             handshakes: Handshakes::new()?,
             pauses: Mutex::default(),
             paused: AtomicU64::new(0),
@@ -259,6 +262,17 @@ impl Connections {
     /// The time since the last input on `connection`, if it is open.
     pub(super) fn silence(&self, connection: Connection, now: Instant) -> Option<Duration> {
         self.get(connection).map(|stream| stream.silence(now))
+    }
+
+    /// Sends a ping on the WebSocket connection `connection`. If the peer is gone, the end of the
+    /// connection is appended to `failed`.
+    pub(super) fn ping(&self, connection: Connection, now: Instant, failed: &mut Vec<Failed>) {
+        let Some(stream) = self.get(connection) else { return };
+        match stream.ping(now, self.set_of(connection)) {
+            Pinged::Sent => _ = self.pings.fetch_add(1, Ordering::Relaxed),
+            Pinged::Never => {}
+            Pinged::Gone => self.end(&stream, failed),
+        }
     }
 
     /// Closes `connection` because its peer has not answered a keep-alive. Its end is appended to

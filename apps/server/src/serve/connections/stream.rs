@@ -4,6 +4,8 @@ mod handshake;
 mod read;
 mod write;
 
+pub(super) use read::Pinged;
+
 use super::client::{Greeting, Proxied};
 use super::far_end::FarEnd;
 use super::set::{Set, Wait};

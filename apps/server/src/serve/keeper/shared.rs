@@ -6,6 +6,7 @@ use crate::serve::local::{Failed, Internal, Local};
 use parking_lot::Mutex;
 use sip::Endpoint;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -30,6 +31,8 @@ pub(crate) struct SharedKeeper {
     pub(in crate::serve) kept: AtomicU64,
     pub(in crate::serve) delivered: AtomicU64,
     pub(in crate::serve) refused: AtomicU64,
+    /// The messages that were stored while the database of accounts was gone.
+    pub(in crate::serve) queued: Arc<AtomicU64>,
 }
 
 impl SharedKeeper {
@@ -43,6 +46,7 @@ impl SharedKeeper {
             kept: AtomicU64::new(0),
             delivered: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            queued: Arc::default(),
         }
     }
 
@@ -69,7 +73,7 @@ impl SharedKeeper {
     }
 
     /// The counters of messages.
-    pub(in crate::serve) fn counters(&self) -> [Named; 3] {
+    pub(in crate::serve) fn counters(&self) -> [Named; 4] {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
             (
@@ -82,6 +86,11 @@ impl SharedKeeper {
                 "messages-refused",
                 "Messages that were not stored, because of a limit or a failure of the storage.",
                 of(&self.refused),
+            ),
+            (
+                "messages-queued",
+                "Messages that were stored in the data directory while the database of accounts was gone.",
+                of(&self.queued),
             ),
         ]
     }

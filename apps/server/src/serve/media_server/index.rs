@@ -156,6 +156,12 @@ impl Index {
         list
     }
 
+    /// The messages of a mailbox, the oldest first.
+    pub(in crate::serve) fn messages(&self, mailbox: &str) -> Vec<Message> {
+        let state = self.state.lock();
+        state.mailboxes.get(mailbox).map_or_else(Vec::new, |it| it.messages.clone())
+    }
+
     /// A number for the next message of a mailbox.
     pub(in crate::serve) fn next_id(&self, mailbox: &str, now: SystemTime) -> MessageId {
         let state = self.state.lock();

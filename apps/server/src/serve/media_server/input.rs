@@ -25,4 +25,6 @@ pub(in crate::serve) struct Counts {
     pub(in crate::serve) dropped: AtomicU64,
     /// Ticks that were left out since the thread was late.
     pub(in crate::serve) late: AtomicU64,
+    /// Failed attempts to copy the state of voice messages to the database of accounts.
+    pub(in crate::serve) copy_failures: AtomicU64,
 }

@@ -87,8 +87,8 @@ impl SharedMediaServer {
     }
 
     /// The counters with their names.
-    pub(in crate::serve) fn counters(&self) -> [Named; 10] {
-        let Counts { engine, dropped, late } = &*self.counts;
+    pub(in crate::serve) fn counters(&self) -> [Named; 11] {
+        let Counts { engine, dropped, late, copy_failures } = &*self.counts;
         let counters = *engine.lock();
         [
             ("media-server-calls", "Calls that the media server has answered.", counters.calls),
@@ -121,6 +121,11 @@ impl SharedMediaServer {
             ),
             ("voicemail-recorded", "Messages that were recorded.", counters.recorded),
             ("voicemail-full", "Calls refused since the mailbox was full.", counters.full),
+            (
+                "voicemail-copy-failures",
+                "Failed attempts to copy the state of voice messages to the database of accounts.",
+                copy_failures.load(Ordering::Relaxed),
+            ),
         ]
     }
 }

@@ -46,7 +46,8 @@ pub(super) fn registrations(
 
 /// At most `most` refusals that fit `target`, the latest first.
 pub(super) fn refusals(desk: &Running, target: &str, most: usize) -> Vec<Value> {
-    let found = desk.hub.refusals.find(target, &history::user(target));
+    let legs = desk.hub.trace.recent.legs(&desk.call_id(target));
+    let found = desk.hub.refusals.find(target, &legs, &history::user(target));
     let latest = found.into_iter().rev().take(most);
     latest.map(|row| serde_json::to_value(row).unwrap_or_default()).collect()
 }

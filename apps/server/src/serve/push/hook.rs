@@ -14,6 +14,8 @@ pub(in crate::serve) enum Reason {
     Call,
     /// A message waits.
     Message,
+    /// A request within a dialog waits, such as the end of a call.
+    Dialog,
     /// The registration of the phone ends soon.
     Refresh,
 }

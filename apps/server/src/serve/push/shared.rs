@@ -9,7 +9,7 @@ use crate::serve::counted::Named;
 use crate::serve::local::Local;
 use parking_lot::{Condvar, Mutex};
 use sip::Instant;
-use sip_server::{Ticket, Wake};
+use sip_server::{Ticket, Wake, WakeReason};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time;
@@ -71,8 +71,12 @@ impl SharedPush {
 
     /// Has the phone of `wake` notified. Returns its ticket if a limit forbids it.
     fn admit(&self, wake: Wake) -> Result<(), Ticket> {
-        let Wake { ticket, user, provider, prid, param, is_call } = wake;
-        let reason = if is_call { Reason::Call } else { Reason::Message };
+        let Wake { ticket, user, provider, prid, param, reason } = wake;
+        let reason = match reason {
+            WakeReason::Call => Reason::Call,
+            WakeReason::Message => Reason::Message,
+            WakeReason::Dialog => Reason::Dialog,
+        };
         let notification = Notification { user, provider, prid, param, reason };
         let deadline = time::Instant::now() + self.wait;
         let mut waiting = self.waiting.lock();

@@ -1,12 +1,12 @@
-//! The branches to phones that sleep (RFC 8599): an INVITE or MESSAGE waits until a push
-//! notification has woken the phone, and it has registered.
+//! The branches to phones that sleep (RFC 8599): an INVITE or MESSAGE, or a request within a dialog,
+//! waits until a push notification has woken the phone, and it has registered.
 
 use super::super::fork::ForkState;
 use super::super::search::Search;
 use super::super::target::{Target, Targets, keep_scheme};
 use super::Context;
 use crate::core::event::Env;
-use crate::core::output::{Event, Wake};
+use crate::core::output::{Event, Wake, WakeReason};
 use crate::core::push::{self, PushParams};
 use crate::core::ticket::{Sleeper, Ticket, Waiting};
 use alloc::boxed::Box;
@@ -24,10 +24,15 @@ impl Context {
         env: &mut Env<'_>,
     ) -> bool {
         let target = &search.aims[index].target;
-        let wakes = matches!(request.method(), Some(Method::Invite | Method::Message));
         // The B2BUA of the owner calls the phone.
-        let asleep = target.asleep.as_ref().filter(|_| wakes && target.detour.is_none());
+        let asleep = target.asleep.as_ref().filter(|_| target.detour.is_none());
         let Some(asleep) = asleep else { return false };
+        let reason = match request.method() {
+            _ if asleep.is_in_dialog => WakeReason::Dialog,
+            Some(Method::Invite) => WakeReason::Call,
+            Some(Method::Message) => WakeReason::Message,
+            _ => return false,
+        };
         let params = PushParams::of_contact(&asleep.contact);
         let params =
             params.filter(|params| push::is_provider(&env.settings.config, params.provider));
@@ -42,7 +47,7 @@ impl Context {
             provider: provider.into(),
             prid: prid.into(),
             param: param.into(),
-            is_call: request.method() == Some(Method::Invite),
+            reason,
         })));
         true
     }
@@ -61,8 +66,13 @@ impl Context {
                 return search.fail(Status::TEMPORARILY_UNAVAILABLE);
             };
             let Target { uri, path, next_hop, flow_bound, origin, .. } = woken;
-            let (asleep, known) = (None, aim.target.clone());
-            aim.target = Target { uri, path, next_hop, flow_bound, origin, asleep, ..known };
+            let mut known = aim.target.clone();
+            let asleep = known.asleep.take();
+            let uri = match asleep.is_some_and(|asleep| asleep.is_in_dialog) {
+                true => known.uri.clone(),
+                false => uri,
+            };
+            aim.target = Target { uri, path, next_hop, flow_bound, origin, ..known };
             if !context.is_closing {
                 context.begin(search, index, request, env);
             }

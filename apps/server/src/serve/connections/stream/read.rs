@@ -2,6 +2,17 @@
 
 use super::*;
 
+/// The result of a ping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Pinged {
+    /// It was sent, or waits for room.
+    Sent,
+    /// The connection is no WebSocket connection, not ready, or ending.
+    Never,
+    /// The peer is gone.
+    Gone,
+}
+
 impl Stream {
     /// Reads the available input, up to the length of `chunk`, and passes each message to `visit`
     /// until that breaks off.
@@ -90,19 +101,31 @@ impl Stream {
     /// Sends a ping to a WebSocket peer that has been silent for long. Returns false if the peer
     /// has been silent for too long, or is gone.
     pub(in super::super) fn is_there(&self, now: Instant, set: &Set) -> bool {
+        let silence = self.silence(now);
+        if silence < WEB_SILENCE[0] {
+            return true;
+        }
+        match self.ping(now, set) {
+            Pinged::Sent => silence < WEB_SILENCE[1],
+            Pinged::Never => true,
+            Pinged::Gone => false,
+        }
+    }
+
+    /// Sends a ping to a WebSocket peer.
+    pub(in super::super) fn ping(&self, now: Instant, set: &Set) -> Pinged {
         let mut reading = self.reading.lock();
-        let silence = now.since(reading.heard);
         let mut writing = self.writing.lock();
         match &mut *writing {
             Writing::Open(wire) if wire.is_web() && wire.is_ready() => {
-                if silence < WEB_SILENCE[0] {
-                    return true;
-                }
                 wire.reply(Reply::Frame(Kind::Ping, Vec::new()));
             }
-            _ => return true,
+            _ => return Pinged::Never,
         }
-        silence < WEB_SILENCE[1] && self.advance(&mut reading, &mut writing, now, set).is_ok()
+        match self.advance(&mut reading, &mut writing, now, set) {
+            Ok(_) => Pinged::Sent,
+            Err(_) => Pinged::Gone,
+        }
     }
 
     /// Decrypts `bytes`. Returns the plaintext, and true if the peer has ended its stream or is

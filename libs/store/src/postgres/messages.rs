@@ -1,0 +1,132 @@
+//! Kept messages in a table of their own.
+
+use super::AccountsPlace;
+use super::error::to;
+use crate::{Error, KeptMessage, KeptMessages, MessageLimits};
+use parking_lot::Mutex;
+use postgres::Client;
+use sip::Instant;
+use std::fmt;
+
+/// The table. Servers that share a database share the messages, too. The index finds a message that
+/// is stored again, after an attempt with an unknown result.
+const TABLE: &str = "
+    CREATE TABLE IF NOT EXISTS barebell_message (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        account text NOT NULL,
+        received timestamptz NOT NULL,
+        sender bytea NOT NULL,
+        content_type bytea NOT NULL,
+        body bytea NOT NULL
+    );
+    CREATE INDEX IF NOT EXISTS barebell_message_account ON barebell_message (account, id);
+    CREATE INDEX IF NOT EXISTS barebell_message_received ON barebell_message (received);
+    CREATE UNIQUE INDEX IF NOT EXISTS barebell_message_once
+        ON barebell_message (account, received, md5(sender || body));";
+
+/// The update of a row that is there has no effect, but it counts as one.
+const INSERT: &str = "
+    INSERT INTO barebell_message (account, received, sender, content_type, body)
+    SELECT $1::text, 'epoch'::timestamptz + $2::bigint * interval '1 microsecond',
+        $3::bytea, $4::bytea, $5::bytea
+    WHERE (SELECT count(*) FROM barebell_message WHERE account = $1) < $6::bigint
+    AND (SELECT count(*) FROM barebell_message) < $7::bigint
+    ON CONFLICT (account, received, md5(sender || body))
+    DO UPDATE SET received = EXCLUDED.received";
+
+const OLDEST: &str = "
+    SELECT id, (extract(epoch FROM received) * 1000000)::bigint, sender, content_type, body
+    FROM barebell_message WHERE account = $1 ORDER BY id LIMIT 1";
+
+const DELETE: &str = "DELETE FROM barebell_message WHERE id = $1";
+
+const PURGE: &str = "
+    DELETE FROM barebell_message
+    WHERE received < 'epoch'::timestamptz + $1::bigint * interval '1 microsecond'";
+
+const USERS: &str = "SELECT DISTINCT account FROM barebell_message";
+
+/// The kept messages of a database of accounts. It connects when it is used, and connects again
+/// after an error.
+pub struct MessageTable {
+    place: AccountsPlace,
+    client: Mutex<Option<Client>>,
+}
+
+impl fmt::Debug for MessageTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageTable").field("place", &self.place.to_string()).finish()
+    }
+}
+
+impl MessageTable {
+    /// The messages of the database at `place`.
+    #[must_use]
+    pub const fn new(place: AccountsPlace) -> Self {
+        Self { place, client: Mutex::new(None) }
+    }
+
+    /// Passes a connection to `ask`. After an error the connection is closed.
+    fn with<T>(
+        &self,
+        doing: &'static str,
+        ask: impl FnOnce(&mut Client) -> Result<T, postgres::Error>,
+    ) -> Result<T, Error> {
+        let mut kept = self.client.lock();
+        let mut client = match kept.take() {
+            Some(client) => client,
+            None => self.place.connect_to_table("barebell_message", TABLE).map_err(to(doing))?,
+        };
+        let done = ask(&mut client).map_err(|error| to(doing)(error.into()))?;
+        *kept = Some(client);
+        Ok(done)
+    }
+}
+
+impl KeptMessages for MessageTable {
+    /// A message that is already there is not stored again.
+    fn keep_message(
+        &self,
+        user: &str,
+        message: &KeptMessage,
+        limits: MessageLimits,
+    ) -> Result<bool, Error> {
+        let KeptMessage { received, sender, content_type, body } = message;
+        let [of_user, all] =
+            [limits.of_user, limits.all].map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        let received = micros(*received);
+        let rows = self.with("keep a message", |client| {
+            client.execute(INSERT, &[&user, &received, sender, content_type, body, &of_user, &all])
+        })?;
+        Ok(rows > 0)
+    }
+
+    fn oldest_message(&self, user: &str) -> Result<Option<(i64, KeptMessage)>, Error> {
+        self.with("read a kept message", |client| {
+            let Some(row) = client.query_opt(OLDEST, &[&user])? else { return Ok(None) };
+            let received: i64 = row.try_get(1)?;
+            let received = Instant::from_micros(received.unsigned_abs());
+            let (sender, content_type, body) = (row.try_get(2)?, row.try_get(3)?, row.try_get(4)?);
+            Ok(Some((row.try_get(0)?, KeptMessage { received, sender, content_type, body })))
+        })
+    }
+
+    fn delete_message(&self, id: i64) -> Result<(), Error> {
+        self.with("delete a kept message", |client| client.execute(DELETE, &[&id])).map(drop)
+    }
+
+    fn purge_messages(&self, time: Instant) -> Result<u64, Error> {
+        let time = micros(time);
+        self.with("delete old kept messages", |client| client.execute(PURGE, &[&time]))
+    }
+
+    fn users_with_messages(&self) -> Result<Vec<String>, Error> {
+        self.with("read the users with kept messages", |client| {
+            client.query(USERS, &[])?.iter().map(|row| row.try_get(0)).collect()
+        })
+    }
+}
+
+fn micros(time: Instant) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
