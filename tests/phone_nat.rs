@@ -1,7 +1,7 @@
-//! Two barebell-phones behind separate NATs call each other through the server. Requires root.
+//! Two phones behind separate NATs call each other through the server. Requires root.
 
 use peers::nat::{NAT_SECONDS, Nats};
-use peers::phone::Kind::Barebell;
+use peers::phone::Kind::{self, Barebell, Baresip, Linphone};
 use peers::phone::{Account, Action, Event, Phone, Srtp};
 use peers::process::built;
 use peers::test_server::account;
@@ -19,10 +19,10 @@ struct Two {
 impl Two {
     /// Starts both phones and waits for their registration. With `asks` they use the STUN server.
     fn new(transport: Transport, asks: bool, srtp: Srtp) -> Self {
-        Self::behind(Nats::open(), transport, asks, srtp)
+        Self::behind(Nats::open(), [Barebell; 2], transport, asks, srtp)
     }
 
-    fn behind(nats: Nats, transport: Transport, asks: bool, srtp: Srtp) -> Self {
+    fn behind(nats: Nats, kinds: [Kind; 2], transport: Transport, asks: bool, srtp: Srtp) -> Self {
         let phone = |side: usize| {
             let user = USERS[side];
             let account = Account {
@@ -31,7 +31,7 @@ impl Two {
                 stun: if asks { vec![nats.stun()] } else { Vec::new() },
                 ..account(nats.address(), user, transport)
             };
-            Phone::registered(Barebell, account)
+            Phone::registered(kinds[side], account)
         };
         let phones = [phone(0), phone(1)];
         Self { nats, phones }
@@ -156,7 +156,18 @@ fn encrypted_audio_passes_nats_through_the_relay_of_the_server() {
 
 #[test]
 fn audio_passes_symmetric_nats_through_the_relay_of_the_server() {
-    sounds(Two::behind(Nats::symmetric(), Udp, false, Srtp::Off));
+    sounds(Two::behind(Nats::symmetric(), [Barebell; 2], Udp, false, Srtp::Off));
+}
+
+#[test]
+fn audio_of_other_phones_passes_nats_through_the_relay_of_the_server() {
+    for (kinds, srtp) in [
+        ([Baresip, Linphone], Srtp::Off),
+        ([Linphone, Baresip], Srtp::Required),
+        ([Barebell, Baresip], Srtp::Off),
+    ] {
+        sounds(Two::behind(Nats::open(), kinds, Udp, false, srtp));
+    }
 }
 
 /// The output and exit status of `check` behind the second NAT, with two STUN servers.

@@ -79,14 +79,18 @@ impl Baresip {
         folder.write("accounts", "");
         folder.write("contacts", "");
         create(&folder.join("events.log"));
-        let mut command = BARESIP.command();
+        let mut command = account.command(BARESIP);
         // -s prints SIP messages. -n is required without a separate network interface.
         command.args(["-4", "-n", &account.address().to_string(), "-s", "-f"]).arg(folder.path());
         command.current_dir(folder.path());
         let mut process = Process::start(BARESIP, command, &folder.join("baresip.log"));
         let control = wait_until("the control connection of baresip", || {
             process.assert_running();
-            TcpStream::connect((Ipv4Addr::LOCALHOST, control)).ok()
+            let address = (Ipv4Addr::LOCALHOST, control).into();
+            match &account.machine {
+                None => TcpStream::connect(address).ok(),
+                Some(machine) => machine.connect(address).ok(),
+            }
         });
         let events = (control.try_clone(), File::create(folder.join("events.log")));
         if let (Ok(control), Ok(log)) = events {

@@ -46,7 +46,7 @@ impl Linphone {
         folder.write(".local/share/linphone/.keep", "");
         folder.write(".config/linphone/.keep", "");
         write_tone(&folder.join("tone.wav"), account.tone, TONE_SECONDS);
-        let mut command = LINPHONE.command();
+        let mut command = account.command(LINPHONE);
         command.args(["-c", "linphonerc", "-d", "6", "-l", "linphone.log"]);
         command.current_dir(folder.path()).env("HOME", folder.path());
         // linphonec probes sound cards anyway, and must not use those of the user.

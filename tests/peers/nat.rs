@@ -6,9 +6,14 @@ use crate::process::{Process, Program, built, run, wait_until};
 use crate::server::DOMAIN;
 use crate::stun::Stun;
 use crate::test_server::PASSWORD;
-use std::net::{Ipv4Addr, SocketAddr};
+use nix::sched::{CloneFlags, setns};
+use std::fs::File;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 const IP: Program = Program { name: "ip", packages: "iproute2" };
 const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
@@ -38,6 +43,17 @@ impl Machine {
         let mut command = IP.command();
         command.args(["netns", "exec", &self.namespace]).arg(program);
         command
+    }
+
+    /// Connects to a program on this machine.
+    pub(crate) fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        // A thread is in one namespace only, and a connection stays in that of its thread.
+        let connect = || {
+            let namespace = File::open(Path::new("/run/netns").join(&self.namespace))?;
+            setns(namespace, CloneFlags::CLONE_NEWNET)?;
+            TcpStream::connect(address)
+        };
+        thread::scope(|scope| scope.spawn(connect).join().expect("connecting does not panic"))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::barebell_phone::BarebellPhone;
 use crate::baresip::Baresip;
 use crate::linphone::Linphone;
 use crate::nat::Machine;
-use crate::process::{DEADLINE, Process, poll, wait_until};
+use crate::process::{DEADLINE, Process, Program, poll, wait_until};
 use crate::tone::Recording;
 use crate::trace::{Tail, credential_algorithms, statuses};
 use crate::transport::Transport;
@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::fmt::{self, Debug, Display, Formatter};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 use test_support::ports::address_towards;
 
@@ -96,7 +97,7 @@ pub struct Account {
     /// The codecs of barebell-phone, separated by commas; empty for the default. The others use
     /// G.711.
     pub codecs: &'static str,
-    /// The machine of the phone, if not this one. Only for barebell-phone.
+    /// The machine of the phone, if not this one. For barebell-phone, baresip and linphone.
     pub machine: Option<Machine>,
     /// The STUN servers with ports. Only for barebell-phone.
     pub stun: Vec<String>,
@@ -106,10 +107,15 @@ pub struct Account {
 }
 
 impl Account {
-    /// The address of a phone on this machine, from which the server is reached.
+    /// The address of the phone, from which the server is reached.
     #[must_use]
     pub fn address(&self) -> Ipv4Addr {
-        address_towards(self.server)
+        self.machine.as_ref().map_or_else(|| address_towards(self.server), |it| it.address)
+    }
+
+    /// A command that runs `program` on the machine of the phone.
+    pub(crate) fn command(&self, program: Program) -> Command {
+        self.machine.as_ref().map_or_else(|| program.command(), |it| it.command(program.name))
     }
 }
 
