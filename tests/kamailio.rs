@@ -5,7 +5,8 @@ use peers::call::{End, establish, establish_with};
 use peers::kamailio::{Identity, Kamailio, Nat, Tls};
 use peers::phone::Kind::Barebell;
 use peers::phone::{Account, Action, Event, Phone};
-use peers::test_server::TestServer;
+use peers::server::TRUSTS_NOBODY;
+use peers::test_server::{PASSWORD, TestServer};
 use peers::transport::Transport;
 use std::net::Ipv4Addr;
 use test_support::agent::{Agent, SESSION};
@@ -164,4 +165,86 @@ fn barebell_phone_calls_through_kamailio_over_tls() {
     bob.wait_until_it_hears(alice.account.tone);
     bob.act(&Action::HangUp);
     alice.wait_for(Event::Ended);
+}
+
+/// The account of an office at its provider, a subscriber of the provider, and its domain.
+const ACCOUNT: &str = "4930111";
+const SUBSCRIBER: &str = "4930456789";
+const PROVIDER: &str = "provider.test";
+
+/// The session description of a call on hold. The B2BUA passes it on: it answers a description that
+/// it knows itself.
+const HELD: &str = "v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\n\
+                    t=0 0\r\nm=audio 40000 RTP/AVP 0\r\na=rtpmap:0 PCMU/8000\r\na=inactive\r\n";
+
+/// The lines of a trunk to `provider` with an account that registers.
+fn trunk(name: &str, provider: &Kamailio) -> String {
+    format!(
+        "[[trunks]]\nname = \"{name}\"\nhost = \"{}\"\nregister = true\nprobe_interval = false\n\
+         [[trunks.accounts]]\nuser = \"{ACCOUNT}\"\npassword = \"{PASSWORD}\"\n\
+         domain = \"{PROVIDER}\"\n",
+        provider.outside
+    )
+}
+
+/// One end puts the call on hold, and either hangs up.
+fn hold_and_end(mover: &mut End, other: &mut End, mover_hangs_up: bool) {
+    mover.pass_described(other, "INVITE", "", [HELD; 2]);
+    match mover_hangs_up {
+        true => mover.pass(other, "BYE", ""),
+        false => other.pass(mover, "BYE", ""),
+    };
+}
+
+/// Kamailio is the provider of an office, and its second one: it challenges the registration and
+/// the calls of the account, and stays in the path. The first one is killed.
+#[test]
+fn kamailio_is_the_provider_of_an_office_and_another_one_takes_over() {
+    let nowhere = (Ipv4Addr::LOCALHOST, 9).into();
+    let mut subscriber = Agent::stranger(SUBSCRIBER, PROVIDER, nowhere);
+    let start = || Kamailio::start_provider(ACCOUNT, PASSWORD, subscriber.address());
+    let (first, second) = (start(), start());
+    let configuration = format!(
+        "{TRUSTS_NOBODY}[media]\nports = \"33100-33199\"\n{}{}\
+         [numbers]\ncountry = \"49\"\n\
+         [[numbers.rules]]\nname = \"out\"\nprefix = \"+49\"\nremove = \"+\"\n\
+         trunks = [\"first\", \"second\"]\n\
+         [[numbers.did]]\nname = \"in\"\nnumber = \"+{ACCOUNT}\"\nto = \"user:alice\"\n",
+        trunk("first", &first),
+        trunk("second", &second),
+    );
+    let office = TestServer::with(&configuration, &[]);
+    for name in ["first", "second"] {
+        let said = format!("trunk {name}: sip:{ACCOUNT}@{PROVIDER} is registered at udp:");
+        office.server.wait_for_line(&said);
+    }
+    let mut alice = office.agent("alice");
+    let uri = office.server.uri(&format!("+{SUBSCRIBER}"));
+    // Out, with a challenge to the INVITE and a BYE of either end.
+    for caller_hangs_up in [true, false] {
+        let (mut here, mut there) = establish_with(alice, subscriber, &uri);
+        let route = String::from_utf8_lossy(&there.dialog.route_set()[0]).into_owned();
+        assert!(route.contains(&first.outside.to_string()), "Kamailio stays in the path: {route}");
+        hold_and_end(&mut here, &mut there, caller_hangs_up);
+        (alice, subscriber) = (here.agent, there.agent);
+    }
+    // In, to the contact of the registration.
+    let caller = Agent::stranger(SUBSCRIBER, PROVIDER, first.outside);
+    let (mut there, mut here) = establish_with(caller, alice, &format!("sip:{ACCOUNT}@{PROVIDER}"));
+    hold_and_end(&mut there, &mut here, false);
+    alice = here.agent;
+    office.server.wait_for_history(3);
+    for record in office.server.rows(&["calls", "--history", "--json"]) {
+        assert_eq!(record["trunk"], "first", "{record}");
+    }
+    // The next call goes through the other one.
+    drop(first);
+    let (mut here, mut there) = establish_with(alice, subscriber, &uri);
+    let route = String::from_utf8_lossy(&there.dialog.route_set()[0]).into_owned();
+    assert!(route.contains(&second.outside.to_string()), "{route}");
+    hold_and_end(&mut here, &mut there, true);
+    let line =
+        office.server.wait_for_line(&format!("trunk first: a call to {SUBSCRIBER} failed: "));
+    assert!(line.ends_with("; trunk second is next"), "{line}");
+    assert_eq!(office.server.counter("trunk-call-failures"), 1);
 }

@@ -124,6 +124,17 @@ impl Kamailio {
         Self::start_by(&|outside, _| registrar(outside, password))
     }
 
+    /// Starts Kamailio as a provider: `account` registers with `password`, which its calls need,
+    /// too. They go to the phone at `subscriber`, and calls to the number of the account to its
+    /// contact.
+    ///
+    /// # Panics
+    /// Kamailio cannot be started.
+    #[must_use]
+    pub fn start_provider(account: &str, password: &str, subscriber: SocketAddr) -> Self {
+        Self::start_by(&|outside, _| provider(outside, (account, password), subscriber))
+    }
+
     /// Starts Kamailio with the configuration for its two addresses.
     fn start_by(configuration: &dyn Fn(SocketAddr, SocketAddr) -> String) -> Self {
         let folder = Folder::new("kamailio");
@@ -264,6 +275,63 @@ request_route {{
     if (!pv_www_authenticate("$td", "{password}", "0")) {{ www_challenge("$td", "0"); exit; }}
     save("location");
     exit;
+}}
+"#
+    )
+}
+
+/// The configuration of a provider.
+fn provider(
+    outside: SocketAddr,
+    (account, password): (&str, &str),
+    subscriber: SocketAddr,
+) -> String {
+    format!(
+        r#"#!KAMAILIO
+debug=1
+children=1
+disable_tcp=yes
+auto_aliases=no
+dns=no
+rev_dns=no
+listen=udp:{outside}
+loadmodule "tm.so"
+loadmodule "sl.so"
+loadmodule "rr.so"
+loadmodule "pv.so"
+loadmodule "maxfwd.so"
+loadmodule "textops.so"
+loadmodule "siputils.so"
+loadmodule "auth.so"
+loadmodule "usrloc.so"
+loadmodule "registrar.so"
+modparam("usrloc", "db_mode", 0)
+request_route {{
+    if (!mf_process_maxfwd_header("70")) {{ sl_send_reply("483", "Too Many Hops"); exit; }}
+    if (is_method("OPTIONS")) {{ sl_send_reply("200", "OK"); exit; }}
+    if (is_method("CANCEL")) {{ if (t_check_trans()) {{ t_relay(); }} exit; }}
+    if (has_totag()) {{
+        if (loose_route()) {{ t_relay(); exit; }}
+        if (is_method("ACK")) {{ t_check_trans(); exit; }}
+        sl_send_reply("404", "Not Here");
+        exit;
+    }}
+    if (is_method("ACK")) {{ t_check_trans(); exit; }}
+    if (is_method("REGISTER")) {{
+        if (!pv_www_authenticate("$td", "{password}", "0")) {{ www_challenge("$td", "0"); exit; }}
+        save("location");
+        exit;
+    }}
+    record_route();
+    if ($rU == "{account}") {{
+        if (!lookup("location")) {{ sl_send_reply("404", "Not Found"); exit; }}
+        t_relay();
+        exit;
+    }}
+    if (!pv_proxy_authenticate("$fd", "{password}", "0")) {{ proxy_challenge("$fd", "0"); exit; }}
+    consume_credentials();
+    $du = "sip:{subscriber}";
+    t_relay();
 }}
 "#
     )

@@ -194,6 +194,8 @@ impl B2bua {
         self.bridge_of.insert(call, (id, Side::Caller));
         self.sources.insert(from, count + 1);
         self.counters.calls += 1;
+        // The callee may be silent, and a decision late: a CANCEL of the caller is sent at once.
+        let _ = self.agent.trying(now, call);
         if !self.waits(id, now) {
             self.set_out(id, now);
         }

@@ -29,8 +29,9 @@ impl B2bua {
         self.usage.restore(minutes)
     }
 
-    /// Returns the use of each account with calls or minutes.
-    pub fn uses(&self) -> impl Iterator<Item = Use> + '_ {
+    /// Returns the use of each account with calls or minutes, of the day of `now`.
+    pub fn uses(&mut self, now: Instant) -> impl Iterator<Item = Use> + '_ {
+        self.usage.at(now.as_secs());
         self.usage.uses()
     }
 

@@ -72,7 +72,7 @@ fn a_call_waits_for_its_decision_and_goes_on_through_the_named_trunks() {
             (asked.number.as_deref(), asked.class.as_deref()),
             (Some("456"), Some("national"))
         );
-        assert_eq!(rig.b2bua().uses().count(), 0, "a call that waits is not counted");
+        assert_eq!(rig.b2bua().uses(rig.now()).count(), 0, "a call that waits is not counted");
         decide(&mut rig, asked.call, Some(decision));
         // A second decision has no effect.
         let late = Decision::Refuse { status: 403, words: String::new() };
@@ -133,6 +133,37 @@ fn without_a_decision_in_time_the_fallback_holds() {
     }
     refusing.finish();
     assert_eq!(refusing.b2bua().counters().undecided, 3);
+}
+
+#[test]
+fn a_caller_that_hangs_up_during_the_wait_is_not_called_through() {
+    let mut rig = rig(7, Fallback::Allow);
+    let caller = dial(&mut rig, "0456");
+    let asked = question(&mut rig).expect("a question");
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.expect_where(0, |event| matches!(event, Event::Ended { .. }));
+    rig.pass(Duration::from_millis(500));
+    assert_eq!(rig.b2bua().calls(), 0, "the wait ends with the call");
+    assert!(!rig.b2bua().is_undecided(asked.call));
+    decide(&mut rig, asked.call, Some(Decision::Allow));
+    rig.finish();
+    assert_eq!(rig.count(1, "INVITE "), 0, "no trunk is called");
+    assert_eq!(rig.b2bua().counters().undecided, 0);
+}
+
+#[test]
+fn a_caller_that_hangs_up_is_heard_while_a_trunk_is_silent() {
+    let mut rig = rig(8, Fallback::Allow);
+    rig.silence(1);
+    let caller = dial(&mut rig, "112");
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(rig.b2bua().calls(), 1);
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.pass(Duration::from_millis(500));
+    let answer = rig.last(0, "SIP/2.0 487 ");
+    assert!(answer.contains("CSeq: ") && answer.contains(" INVITE"), "{answer}");
+    rig.finish();
+    assert_eq!(rig.count(2, "INVITE "), 0, "the next trunk is not called");
 }
 
 #[test]

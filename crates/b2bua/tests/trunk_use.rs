@@ -57,7 +57,7 @@ fn failed(rig: &mut Rig) -> u16 {
 
 /// The calls and the minutes of an account.
 fn used(rig: &Rig, account: &Account) -> (u32, u32) {
-    let uses: Vec<_> = rig.b2bua().uses().collect();
+    let uses: Vec<_> = rig.b2bua().uses(rig.now()).collect();
     let found = uses.into_iter().find(|used| used.account == *account);
     found.map_or((0, 0), |used| (used.calls, used.minutes))
 }

@@ -164,6 +164,15 @@ impl Agent {
         (id, call_id)
     }
 
+    /// Sends a 100 (Trying) to the caller, which may send a CANCEL from then on (RFC 3261 section
+    /// 9.1).
+    ///
+    /// # Errors
+    /// [`CallError`] if the call is not an unanswered incoming call.
+    pub fn trying(&mut self, now: Instant, call: CallId) -> Result<(), CallError> {
+        self.with(now, call, |call, core| call.trying(core, now))
+    }
+
     /// Sends a provisional response with this status, 101 to 199, to the caller. Otherwise like
     /// [`Agent::ring`], with the header field lines `lines`, and with the body `envelope` around
     /// the session.

@@ -251,9 +251,9 @@ impl SharedB2bua {
         self.b2bua.lock().set_use_limits(limits);
     }
 
-    /// The use of trunks within its limits.
-    pub(super) fn uses(&self) -> Vec<Use> {
-        self.b2bua.lock().uses().collect()
+    /// The use of trunks within its limits, on the day of `now`.
+    pub(super) fn uses(&self, now: Instant) -> Vec<Use> {
+        self.b2bua.lock().uses(now).collect()
     }
 
     /// Adds the stored `minutes` of the day. Damaged lines are logged.

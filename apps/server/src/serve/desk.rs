@@ -403,7 +403,8 @@ impl Desk for Running {
     }
 
     fn limits(&self) -> Vec<LimitedUse> {
-        self.hub.b2bua.uses().into_iter().map(LimitedUse::from).collect()
+        let uses = self.hub.b2bua.uses(self.hub.clock.now());
+        uses.into_iter().map(LimitedUse::from).collect()
     }
 
     fn trunks(&self) -> Vec<Trunk> {

@@ -36,6 +36,8 @@ enum Wake {
 
 pub(crate) struct Rig {
     network: Network<Wake>,
+    /// The time at which the clock of the network is zero.
+    begin: Instant,
     pub(crate) phones: Vec<Agent>,
     events: Vec<VecDeque<Event>>,
     pub(crate) b2bua: Shared,
@@ -135,6 +137,7 @@ impl Rig {
         let link = Link { delay, jitter: Duration::from_millis(30), ..Link::default() };
         Self {
             network: Network::new(seed, link),
+            begin: BEGIN,
             phones: phones.collect(),
             events: configs.iter().map(|_| VecDeque::new()).collect(),
             b2bua: Shared(Arc::new(Mutex::new(B2bua::new(config, &secret)))),
@@ -165,16 +168,22 @@ impl Rig {
     /// Returns phone 0, which is registered at the proxy in front of the B2BUA, and a phone for
     /// each of `trunks`, which is the trunk.
     pub(crate) fn office(seed: u64, trunks: Vec<barebell_b2bua::Trunk>) -> Self {
-        let mut account = Account::new(&format!("sip:p0@{}", server()));
-        account.proxy = Some(format!("sip:{};lr", server()));
-        let first = sip_ua::Config { accounts: vec![account], ..sip_ua::Config::default() };
-        let mut configs = vec![first];
+        Self::office_of(seed, 1, trunks)
+    }
+
+    /// Like [`Rig::office`], with as many phones of users as `users` in front of the trunks.
+    pub(crate) fn office_of(seed: u64, users: usize, trunks: Vec<barebell_b2bua::Trunk>) -> Self {
+        let of_user = |user: usize| {
+            let mut account = Account::new(&format!("sip:p{user}@{}", server()));
+            account.proxy = Some(format!("sip:{};lr", server()));
+            sip_ua::Config { accounts: vec![account], ..sip_ua::Config::default() }
+        };
+        let mut configs: Vec<_> = (0..users).map(of_user).collect();
         configs.extend(Self::phones(trunks.len()));
-        let config = Config { trunks, ..Config::default() };
-        let mut rig = Self::with_config(seed, &configs, config);
-        let office = office::Office::new(rig.phones.len() - 1);
-        rig.proxy = Some(Proxy::of_office(server(), Arc::new(rig.b2bua.clone()), Arc::new(office)));
-        rig.register(0);
+        let office = Arc::new(office::Office::new(users, trunks.len()));
+        let mut rig = Self::with_config(seed, &configs, Config { trunks, ..Config::default() });
+        rig.proxy = Some(Proxy::of_office(server(), Arc::new(rig.b2bua.clone()), office));
+        (0..users).for_each(|user| rig.register(user));
         rig
     }
 
@@ -197,7 +206,7 @@ impl Rig {
     }
 
     pub(crate) fn now(&self) -> Instant {
-        BEGIN + sip::Duration::from(self.network.now())
+        self.begin + sip::Duration::from(self.network.now())
     }
 
     pub(crate) fn b2bua(&self) -> MutexGuard<'_, B2bua> {
@@ -301,6 +310,11 @@ impl Rig {
         self.silent.push(phone);
     }
 
+    /// The phone is back.
+    pub(crate) fn wake(&mut self, phone: usize) {
+        self.silent.retain(|silent| *silent != phone);
+    }
+
     pub(crate) fn drain(&mut self, phone: usize) {
         let now = self.now();
         loop {
@@ -323,7 +337,7 @@ impl Rig {
             }
         }
         if let Some(next) = self.phones[phone].next_timer() {
-            self.network.wake_at(next.since(BEGIN).into(), Wake::Phone(phone));
+            self.network.wake_at(next.since(self.begin).into(), Wake::Phone(phone));
         }
     }
 
@@ -359,7 +373,7 @@ impl Rig {
         }
         let timers = [self.b2bua.0.lock().next_timer(), proxy.next_timer()];
         for next in timers.into_iter().flatten() {
-            self.network.wake_at(next.since(BEGIN).into(), Wake::B2bua);
+            self.network.wake_at(next.since(self.begin).into(), Wake::B2bua);
         }
     }
 
@@ -377,7 +391,7 @@ impl Rig {
             self.pass_on(&transmit);
         }
         if let Some(next) = self.b2bua.0.lock().next_timer() {
-            self.network.wake_at(next.since(BEGIN).into(), Wake::B2bua);
+            self.network.wake_at(next.since(self.begin).into(), Wake::B2bua);
         }
     }
 
@@ -489,11 +503,35 @@ impl Rig {
 
     /// Advances the time.
     pub(crate) fn pass(&mut self, time: Duration) {
-        let end = self.network.now() + time;
-        self.network.wake_at(end, Wake::Nothing);
-        while self.network.next_time().is_some_and(|next| next <= end) {
-            self.step();
+        let end = self.now() + sip::Duration::from(time);
+        while self.step_until(end) {}
+    }
+
+    /// Processes the next event up to `end`. Returns false at that time.
+    pub(crate) fn step_until(&mut self, end: Instant) -> bool {
+        let time: Duration = end.since(self.begin).into();
+        if self.network.next_time().is_some_and(|next| next <= time) {
+            return self.step();
         }
+        self.network.wake_at(time, Wake::Nothing);
+        self.step();
+        false
+    }
+
+    /// Lets the clock jump to `to`: nothing happens meanwhile.
+    pub(crate) fn jump(&mut self, to: Instant) {
+        self.begin = self.begin + to.since(self.now());
+        self.received.clear();
+        let now = self.now();
+        for phone in 0..self.phones.len() {
+            self.phones[phone].on_timer(now);
+            self.drain(phone);
+        }
+        self.b2bua().on_timer(now);
+        if let Some(proxy) = &mut self.proxy {
+            proxy.on_timer(now);
+        }
+        self.drain_b2bua();
     }
 
     /// A phone answers the requests that it has let wait.

@@ -84,6 +84,19 @@ impl Call {
         })
     }
 
+    /// Sends a 100 to the caller. It is no response of a dialog, and never a reliable one (RFC 3262
+    /// section 3).
+    pub(crate) fn trying(&self, core: &mut Core, now: Instant) -> Result<(), CallError> {
+        let State::Ringing(ringing) = &self.state else {
+            return Err(CallError::State(CallState::Incoming));
+        };
+        let Asked { request, flow, key } = &ringing.invite;
+        if let Ok(invite) = Message::parse(request) {
+            core.respond(&invite, flow, *key, &Answer::status(100, b""), now);
+        }
+        Ok(())
+    }
+
     /// Sends a provisional response to the caller, with a session or without.
     pub(crate) fn ring(
         &mut self,
