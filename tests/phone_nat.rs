@@ -1,8 +1,8 @@
-//! Two barebell-phones behind separate NATs call each other through the server. Requires root.
+//! Two phones behind separate NATs call each other through the server. Requires root.
 
 use peers::nat::{NAT_SECONDS, Nats};
-use peers::phone::Kind::Barebell;
-use peers::phone::{Account, Action, Event, Phone, Srtp};
+use peers::phone::Kind::{Barebell, Linphone};
+use peers::phone::{Account, Action, Event, Kind, Phone, Srtp};
 use peers::process::built;
 use peers::test_server::account;
 use peers::transport::Transport::{self, Tcp, Udp};
@@ -23,6 +23,16 @@ impl Two {
     }
 
     fn behind(nats: Nats, transport: Transport, asks: bool, srtp: Srtp) -> Self {
+        Self::of_kinds([Barebell; 2], nats, transport, asks, srtp)
+    }
+
+    fn of_kinds(
+        kinds: [Kind; 2],
+        nats: Nats,
+        transport: Transport,
+        asks: bool,
+        srtp: Srtp,
+    ) -> Self {
         let phone = |side: usize| {
             let user = USERS[side];
             let account = Account {
@@ -31,7 +41,7 @@ impl Two {
                 stun: if asks { vec![nats.stun()] } else { Vec::new() },
                 ..account(nats.address(), user, transport)
             };
-            Phone::registered(Barebell, account)
+            Phone::registered(kinds[side], account)
         };
         let phones = [phone(0), phone(1)];
         Self { nats, phones }
@@ -157,6 +167,21 @@ fn encrypted_audio_passes_nats_through_the_relay_of_the_server() {
 #[test]
 fn audio_passes_symmetric_nats_through_the_relay_of_the_server() {
     sounds(Two::behind(Nats::symmetric(), Udp, false, Srtp::Off));
+}
+
+/// linphone knows nothing of its NAT, and names a private address in its descriptions.
+#[test]
+fn audio_of_linphone_passes_nats_through_the_relay_of_the_server() {
+    for srtp in [Srtp::Off, Srtp::Required] {
+        let mut two = Two::of_kinds([Barebell, Linphone], Nats::open(), Udp, false, srtp);
+        for from in [0, 1] {
+            two.connect(from);
+            let [alice, bob] = &mut two.phones;
+            alice.wait_until_it_hears(bob.account.tone);
+            bob.wait_until_it_hears(alice.account.tone);
+            two.hang_up(from);
+        }
+    }
 }
 
 /// The output and exit status of `check` behind the second NAT, with two STUN servers.

@@ -46,7 +46,10 @@ impl Linphone {
         folder.write(".local/share/linphone/.keep", "");
         folder.write(".config/linphone/.keep", "");
         write_tone(&folder.join("tone.wav"), account.tone, TONE_SECONDS);
-        let mut command = LINPHONE.command();
+        let mut command = match &account.machine {
+            Some(machine) => machine.command(LINPHONE.name),
+            None => LINPHONE.command(),
+        };
         command.args(["-c", "linphonerc", "-d", "6", "-l", "linphone.log"]);
         command.current_dir(folder.path()).env("HOME", folder.path());
         // linphonec probes sound cards anyway, and must not use those of the user.

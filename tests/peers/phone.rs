@@ -96,7 +96,7 @@ pub struct Account {
     /// The codecs of barebell-phone, separated by commas; empty for the default. The others use
     /// G.711.
     pub codecs: &'static str,
-    /// The machine of the phone, if not this one. Only for barebell-phone.
+    /// The machine of the phone, if not this one. Only for barebell-phone and linphone.
     pub machine: Option<Machine>,
     /// The STUN servers with ports. Only for barebell-phone.
     pub stun: Vec<String>,
@@ -106,10 +106,13 @@ pub struct Account {
 }
 
 impl Account {
-    /// The address of a phone on this machine, from which the server is reached.
+    /// The address of the phone, from which the server is reached.
     #[must_use]
     pub fn address(&self) -> Ipv4Addr {
-        address_towards(self.server)
+        match &self.machine {
+            Some(machine) => machine.address,
+            None => address_towards(self.server),
+        }
     }
 }
 
