@@ -1,8 +1,8 @@
 //! The NG protocol: Kamailio with its module rtpengine has the media of its calls relayed.
 
 use peers::kamailio::Kamailio;
-use peers::phone::Kind::Barebell;
-use peers::phone::{Account, Action, Event, Phone};
+use peers::phone::Kind::{Barebell, Baresip, Linphone};
+use peers::phone::{Account, Action, Event, Kind, Phone};
 use peers::process::wait_until;
 use peers::test_server::TestServer;
 use peers::transport::Transport::Udp;
@@ -87,15 +87,15 @@ fn relayed_packets(report: &str) -> Option<u64> {
     packets.split_once('e')?.0.parse().ok()
 }
 
-#[test]
-fn phones_hear_each_other_through_kamailio_and_the_relay() {
+/// A phone of kind `caller` behind Kamailio calls one of kind `callee`, which ends the first call.
+fn hear_each_other(caller: Kind, callee: Kind) {
     let relay = Relay::start();
     let exchange = &relay.exchange;
     let kamailio = Kamailio::start_with_relay(exchange.server.address(), relay.address, "");
     let account = Account { proxy: Some(kamailio.outside), ..exchange.account("alice", Udp) };
-    let mut alice = Phone::registered(Barebell, account);
-    let mut bob = exchange.phone(Barebell, "bob", Udp);
-    for caller_hangs_up in [true, false] {
+    let mut alice = Phone::registered(caller, account);
+    let mut bob = exchange.phone(callee, "bob", Udp);
+    for caller_hangs_up in [false, true] {
         alice.dial_until_it_rings(&exchange.server.uri("bob"));
         bob.wait_for(Event::Incoming);
         bob.act(&Action::Answer);
@@ -116,6 +116,16 @@ fn phones_hear_each_other_through_kamailio_and_the_relay() {
         relay.wait_until_closed();
         assert_eq!(relay.call(), None);
     }
+}
+
+#[test]
+fn phones_hear_each_other_through_kamailio_and_the_relay() {
+    hear_each_other(Barebell, Barebell);
+}
+
+#[test]
+fn other_phones_hear_each_other_through_kamailio_and_the_relay() {
+    hear_each_other(Baresip, Linphone);
 }
 
 #[test]

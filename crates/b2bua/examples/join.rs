@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             while let Some(event) = agent.poll_event() {
                 match event {
                     Event::Locate { ticket, .. } => {
-                        let (transport, local) = (Transport::Udp, phones[number]);
+                        let (transport, local) = (Transport::Udp, Some(phones[number]));
                         agent.located(
                             now,
                             ticket,

@@ -51,7 +51,7 @@ impl B2bua {
             });
         match message.filter(|_| passes) {
             Some(message) => self.pass_on(call, request, &message, now),
-            None => drop(self.agent.respond(now, request, Status::OK.code(), b"")),
+            None => self.respond(now, request, Status::OK.code()),
         }
         self.process(now);
     }

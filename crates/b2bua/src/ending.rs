@@ -5,21 +5,43 @@ use crate::bridge::Side;
 use crate::fields::{self, reason_line};
 use crate::trunk::status_for_caller;
 use alloc::vec::Vec;
+use core::fmt;
 use sip::{Encode, Instant, Message, Status};
 use sip_ua::{CallId, End};
 
+/// No call with this number stands: it has ended, or there was none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnknownCall(pub u64);
+
+impl fmt::Display for UnknownCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no call has the number {}", self.0)
+    }
+}
+
+impl core::error::Error for UnknownCall {}
+
 impl B2bua {
     /// Ends the call with this number. The requests have the Reason `reason` (RFC 3326), such as
-    /// `Q.850;cause=16`. Returns false if there is no such call.
-    pub fn hang_up(&mut self, now: Instant, call: BridgeId, reason: &str) -> bool {
-        let Some(bridge) = self.bridges.get(&call) else { return false };
+    /// `Q.850;cause=16`.
+    ///
+    /// # Errors
+    /// [`UnknownCall`]: no call with this number stands.
+    pub fn hang_up(
+        &mut self,
+        now: Instant,
+        call: BridgeId,
+        reason: &str,
+    ) -> Result<(), UnknownCall> {
+        let bridge = self.bridges.get(&call).ok_or(UnknownCall(call))?;
         let legs = [Side::Caller, Side::Callee].map(|side| bridge.call(side));
         for leg in legs.into_iter().flatten() {
             // A leg may have ended with the other one.
             let _ = self.agent.hang_up_with(now, leg, &reason_line(reason));
         }
         self.process(now);
-        true
+        Ok(())
     }
 
     /// Processes the end of one leg.

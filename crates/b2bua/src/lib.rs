@@ -36,6 +36,7 @@ mod trunk_use;
 
 pub use b2bua::{B2bua, Counters};
 pub use config::Config;
+pub use ending::UnknownCall;
 pub use event::Event;
 pub use fields::{NO_MINUTES_REASON, TOO_LONG_REASON};
 pub use question::{Decision, DecisionTerms, Fallback, Question};

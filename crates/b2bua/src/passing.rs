@@ -21,11 +21,11 @@ impl B2bua {
     ) {
         match Message::parse(message) {
             Ok(message) if message.body().len() > self.config.body => {
-                self.agent.respond(now, request, TOO_LARGE, b"");
+                self.respond(now, request, TOO_LARGE);
             }
             // A phone would follow it with its own rights.
             Ok(message) if message.method() == Some(Method::Refer) && self.is_trunk(call) => {
-                self.agent.respond(now, request, Status::FORBIDDEN.code(), b"");
+                self.respond(now, request, Status::FORBIDDEN.code());
             }
             Ok(message) if self.asks_to_play(call, request, &message) => {}
             Ok(message) => self.pass_on(call, request, &message, now),
@@ -57,8 +57,12 @@ impl B2bua {
     }
 
     fn refuse_request(&mut self, request: RequestId, now: Instant) {
-        let gone = Status::CALL_DOES_NOT_EXIST.code();
-        self.agent.respond(now, request, gone, b"");
+        self.respond(now, request, Status::CALL_DOES_NOT_EXIST.code());
+    }
+
+    /// Responds to a request that came within a call, unless that has ended since.
+    pub(crate) fn respond(&mut self, now: Instant, request: RequestId, status: u16) {
+        let _ = self.agent.respond(now, request, status, b"");
     }
 
     fn pass(&mut self, call: CallId, message: &Message<'_>, now: Instant) -> Option<RequestId> {
@@ -113,14 +117,14 @@ impl B2bua {
         let message = match &response {
             Ok(response) => Message::parse(response).ok(),
             Err(failure) => {
-                self.agent.respond(now, request, failure.status(), b"");
+                self.respond(now, request, failure.status());
                 return;
             }
         };
         let status = message.as_ref().and_then(Message::status);
         let status = status.unwrap_or(Status::SERVER_INTERNAL_ERROR.code());
         let Some(message) = message else {
-            self.agent.respond(now, request, status, b"");
+            self.respond(now, request, status);
             return;
         };
         let mut lines = fields::passed(&message);
@@ -133,7 +137,8 @@ impl B2bua {
             }
             None => body = b"",
         }
-        self.agent.respond_with(now, request, status, &lines, body);
+        // The call may have ended since.
+        let _ = self.agent.respond_with(now, request, status, &lines, body);
     }
 
     /// Returns true if `replaces` names a call of this agent with another tag of its party, or a
@@ -197,7 +202,7 @@ impl B2bua {
     /// `None` if it does not. The contact of this agent stands for the party of the other leg.
     #[must_use]
     pub fn replacing(&self, uri: &[u8], replaces: &[u8]) -> Option<Vec<u8>> {
-        let replaces = Replaces::parse(replaces)?;
+        let replaces = Replaces::parse(replaces).ok()?;
         self.agent.call_of_tag(&replaces.call_id, &replaces.to_tag)?;
         let party = match Uri::parse(uri) {
             Ok(Uri::Sip(own)) if own.user == Some(USER.as_bytes()) => {

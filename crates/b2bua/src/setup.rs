@@ -55,7 +55,7 @@ fn called(invite: &Message<'_>) -> Option<Vec<u8>> {
 fn replaced_by(invite: &Message<'_>) -> Result<Option<Replaces>, Status> {
     let mut values = invite.elements(HeaderName::Replaces);
     let Some(value) = values.next() else { return Ok(None) };
-    let replaces = Replaces::parse(value).filter(|_| values.next().is_none());
+    let replaces = Replaces::parse(value).ok().filter(|_| values.next().is_none());
     replaces.map(Some).ok_or(Status::BAD_REQUEST)
 }
 
@@ -229,7 +229,7 @@ impl B2bua {
             true => fields::passed(invite),
             false => fields::passed_to_trunk(invite),
         };
-        if let Some(replaces) = invite.value(HeaderName::Replaces).and_then(Replaces::parse) {
+        if let Some(Ok(replaces)) = invite.value(HeaderName::Replaces).map(Replaces::parse) {
             let replaces = self.translated(replaces);
             let required = fields::has(invite, HeaderName::Require, "replaces");
             let required = required.then_some("Require: replaces\r\n");

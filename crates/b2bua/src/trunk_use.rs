@@ -87,7 +87,8 @@ impl B2bua {
         over.sort_unstable();
         for (call, reason) in over {
             self.tell_of_end(call, reason);
-            self.hang_up(now, call, reason);
+            // The call stands: it was counted above.
+            let _ = self.hang_up(now, call, reason);
         }
     }
 

@@ -176,7 +176,9 @@ fn the_bodies_of_requests_and_of_their_responses_pass_up_to_the_limit() {
             assert_eq!(body(&text), content);
             rig.act(1, |phone, now| {
                 let lines = b"Content-Type: text/x\r\nContent-Language: en\r\n";
-                phone.respond_with(now, request, status, lines, b"done");
+                phone
+                    .respond_with(now, request, status, lines, b"done")
+                    .expect("a waiting request");
                 Ok(())
             });
         }

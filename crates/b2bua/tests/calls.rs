@@ -217,7 +217,7 @@ fn a_call_is_reported_while_it_stands_and_ended_by_its_number() {
     assert!(invite.contains(&format!("From: <{from}>")) && invite.contains(&format!("<{to}>")));
     assert!(established.answered.is_some() && ringing.answered.is_none());
     for call in [established.call, ringing.call] {
-        rig.act_b2bua(|b2bua, now| assert!(b2bua.hang_up(now, call, "Q.850;cause=16")));
+        rig.act_b2bua(|b2bua, now| b2bua.hang_up(now, call, "Q.850;cause=16").unwrap());
     }
     for phone in 0..4 {
         rig.expect_where(phone, |event| matches!(event, Event::Ended { .. }));
@@ -225,7 +225,10 @@ fn a_call_is_reported_while_it_stands_and_ended_by_its_number() {
     assert!(rig.last(1, "BYE").contains("Reason: Q.850;cause=16\r\n"));
     rig.finish();
     assert_eq!(rig.b2bua().reports(), []);
-    rig.act_b2bua(|b2bua, now| assert!(!b2bua.hang_up(now, 1, "Q.850;cause=16")));
+    rig.act_b2bua(|b2bua, now| {
+        let ended = b2bua.hang_up(now, 1, "Q.850;cause=16");
+        assert_eq!(ended.map_err(|unknown| unknown.0), Err(1));
+    });
 }
 
 /// The B2BUA rejects a call of the phone 0, which has one, with `expected`. Returns its counters.

@@ -138,7 +138,7 @@ fn a_party_that_refuses_durations_gets_the_key_alone() {
         let status = if text.contains("application/dtmf-relay") { 415 } else { 200 };
         got.push((status, text.rsplit("\r\n\r\n").next().unwrap_or_default().to_owned()));
         rig.act(1, |phone, now| {
-            phone.respond(now, request, status, b"");
+            phone.respond(now, request, status, b"").expect("a waiting request");
             Ok(())
         });
     }

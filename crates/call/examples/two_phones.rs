@@ -48,6 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             while let Some(event) = agents[end].poll_event() {
                 match &event {
                     Event::Locate { ticket, .. } => {
+                        let local = Some(local);
                         let location = Location { transport: Transport::Udp, remote, local };
                         agents[end].located(now, *ticket, &[location]);
                     }

@@ -17,5 +17,5 @@ mod stream;
 
 pub use call::{Call, Setup};
 pub use event::Change;
-pub use packets::Transmit;
+pub use packets::SendPacket;
 pub use {media, sip, sip_ua};

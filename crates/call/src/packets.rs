@@ -9,7 +9,7 @@ use sip::Instant;
 use sip_ua::Agent;
 
 /// Sends a datagram of media: the socket, the destination, the contents.
-pub type Transmit<'a> = &'a mut dyn FnMut(Channel, SocketAddr, &[u8]);
+pub type SendPacket<'a> = &'a mut dyn FnMut(Channel, SocketAddr, &[u8]);
 
 impl Call {
     /// Processes a datagram that arrived at `now` on the socket of `channel`. It is decrypted in
@@ -69,7 +69,7 @@ impl Call {
         agent: &Agent,
         now: Instant,
         sound: &mut Vec<i16>,
-        transmit: Transmit<'_>,
+        transmit: SendPacket<'_>,
     ) {
         self.is_confirmed |= self.id.is_some_and(|id| agent.is_confirmed(id));
         if !self.may_send() {
@@ -104,7 +104,7 @@ impl Call {
     }
 
     /// Sends the RTCP BYE at the end of the call.
-    pub fn say_bye(&mut self, now: Instant, transmit: Transmit<'_>) {
+    pub fn say_bye(&mut self, now: Instant, transmit: SendPacket<'_>) {
         let packet = &mut self.packet;
         if let Some(session) = &mut self.media.session
             && let Ok(Some((channel, to))) = session.bye(now.since_epoch(), packet)
@@ -121,7 +121,7 @@ fn send_frame(
     now: Instant,
     sound: &mut Vec<i16>,
     packet: &mut Vec<u8>,
-    transmit: Transmit<'_>,
+    transmit: SendPacket<'_>,
 ) {
     sound.resize(session.frame_samples(), 0);
     let mut to = session.send(sound, packet).unwrap_or_default();

@@ -166,7 +166,8 @@ impl Rig {
                 Some(Event::Locate { ticket, destination }) => {
                     let sip::locate::Host::Ip(ip) = destination.host else { panic!("a name") };
                     let remote = SocketAddr::new(ip, destination.port.unwrap_or(5060));
-                    let location = Location { transport: Transport::Udp, remote, local: *place };
+                    let local = Some(*place);
+                    let location = Location { transport: Transport::Udp, remote, local };
                     agent.located(now, ticket, &[location]);
                 }
                 Some(Event::Incoming { call, offer, .. }) => *incoming = Some((call, offer)),

@@ -1,6 +1,6 @@
 //! A full agent, as browsers have it, finds the address of a lite agent, and nominates its own.
 
-use barebell_ice::{Credentials, LiteAgent, Reaction};
+use barebell_ice::{CheckOutcome, Credentials, LiteAgent};
 use is::stun::{StunMessage, StunPacket};
 use is::{Candidate, IceAgent, IceConnectionState, IceCreds};
 use std::error::Error;
@@ -26,11 +26,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         full.handle_timeout(start + time);
         while let Some(check) = full.poll_transmit() {
             checks += 1;
-            let reaction = lite.receive(time, browser, &check.contents, &mut response);
-            if let Reaction::Answered { is_new_selection: true } = reaction {
+            let outcome = lite.receive(time, browser, &check.contents, &mut response);
+            if let CheckOutcome::Success { is_new_selection: true } = outcome {
                 println!("{:4} ms: {browser} is nominated", time.as_millis());
             }
-            if reaction != Reaction::Ignored {
+            if outcome != CheckOutcome::Ignored {
                 let message = StunMessage::parse(&response)?;
                 let (source, destination) = (server, browser);
                 let proto = check.proto;

@@ -14,5 +14,5 @@ mod credentials;
 mod lite;
 
 pub use credentials::Credentials;
-pub use lite::{CONSENT, LiteAgent, Reaction, called_ufrag};
+pub use lite::{CONSENT, CheckOutcome, LiteAgent, called_ufrag};
 pub use stun;

@@ -39,19 +39,20 @@ struct Selected {
     checked: Duration,
 }
 
-/// The effect of a received datagram.
+/// The outcome of a received connectivity check (RFC 8445 section 7.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reaction {
+#[non_exhaustive]
+pub enum CheckOutcome {
     /// The datagram is no check for this agent. It is not answered.
     Ignored,
-    /// An authentic check. Its response is to be sent to its source.
-    Answered {
+    /// An authentic check. Its success response is to be sent to its source.
+    Success {
         /// True if the check has nominated another address than the selected one.
         is_new_selection: bool,
     },
-    /// A check that is refused with this error. The response, which is no longer than the check, is
-    /// to be sent to its source.
-    Refused(u16),
+    /// A check that is refused with this error code. The error response, which is no longer than the
+    /// check, is to be sent to its source.
+    Error(u16),
 }
 
 /// The user fragment of the agent that a check is for, if the datagram is one. It is not yet
@@ -128,10 +129,10 @@ impl LiteAgent {
         from: SocketAddr,
         datagram: &[u8],
         out: &mut Vec<u8>,
-    ) -> Reaction {
-        let Ok(check) = Message::parse(datagram) else { return Reaction::Ignored };
+    ) -> CheckOutcome {
+        let Ok(check) = Message::parse(datagram) else { return CheckOutcome::Ignored };
         if !is_binding_request(&check) {
-            return Reaction::Ignored;
+            return CheckOutcome::Ignored;
         }
         let accepted = self.accept(&check);
         let written = match accepted {
@@ -139,10 +140,10 @@ impl LiteAgent {
             Err(code) => self.write_error(code, &check, out),
         };
         match (accepted, written) {
-            (_, Err(_)) => Reaction::Ignored,
+            (_, Err(_)) => CheckOutcome::Ignored,
             // A forged check must not make a larger datagram.
-            (Err(_), _) if out.len() > datagram.len() => Reaction::Ignored,
-            (Err(code), _) => Reaction::Refused(code),
+            (Err(_), _) if out.len() > datagram.len() => CheckOutcome::Ignored,
+            (Err(code), _) => CheckOutcome::Error(code),
             (Ok(nomination), _) => {
                 self.checked = Some((now, from));
                 if let Some(selected) = self.selected.as_mut().filter(|it| it.address == from) {
@@ -150,7 +151,7 @@ impl LiteAgent {
                 }
                 let is_new_selection =
                     nomination.is_some_and(|priority| self.nominate(now, from, priority));
-                Reaction::Answered { is_new_selection }
+                CheckOutcome::Success { is_new_selection }
             }
         }
     }

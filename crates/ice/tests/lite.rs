@@ -1,14 +1,14 @@
 //! Checks of honest and of hostile peers.
 
 use barebell_ice::stun::{BINDING, Class, Message, TransactionId, Writer, attribute_type as at};
-use barebell_ice::{CONSENT, Credentials, LiteAgent, Reaction, called_ufrag};
+use barebell_ice::{CONSENT, CheckOutcome, Credentials, LiteAgent, called_ufrag};
 use proptest::prelude::*;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 const ID: TransactionId = TransactionId([9; 12]);
-const SAME: Reaction = Reaction::Answered { is_new_selection: false };
-const NEW: Reaction = Reaction::Answered { is_new_selection: true };
+const SAME: CheckOutcome = CheckOutcome::Success { is_new_selection: false };
+const NEW: CheckOutcome = CheckOutcome::Success { is_new_selection: true };
 
 fn agent() -> LiteAgent {
     let mut agent = LiteAgent::new(Credentials::new(&[5; 32]));
@@ -46,15 +46,15 @@ fn authentic(agent: &LiteAgent, priority: u32, nominates: bool) -> Vec<u8> {
     check(&format!("{ufrag}:peer"), password, &all[..2 + usize::from(nominates)])
 }
 
-/// Sends a check. Returns the reaction, and the error code of the response.
+/// Sends a check. Returns the outcome, and the error code of the response.
 fn receive(
     agent: &mut LiteAgent,
     now: u64,
     from: SocketAddr,
     check: &[u8],
-) -> (Reaction, Option<u16>) {
+) -> (CheckOutcome, Option<u16>) {
     let mut out = Vec::new();
-    let reaction = agent.receive(at_second(now), from, check, &mut out);
+    let outcome = agent.receive(at_second(now), from, check, &mut out);
     let code = match Message::parse(&out) {
         Ok(response) => {
             assert_eq!(response.id, ID);
@@ -62,7 +62,7 @@ fn receive(
         }
         Err(_) => None,
     };
-    (reaction, code)
+    (outcome, code)
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn the_peer_of_another_description_nominates_any_address() {
     let attributes: [(u16, &[u8]); 2] = [(at::PRIORITY, &[0, 0, 0, 1]), (at::USE_CANDIDATE, &[])];
     let second = check(&format!("{ufrag}:second"), &password, &attributes);
     assert_eq!(receive(&mut agent, 2, address(2), &second).0, NEW);
-    assert_eq!(receive(&mut agent, 2, address(1), &first).0, Reaction::Refused(401));
+    assert_eq!(receive(&mut agent, 2, address(1), &first).0, CheckOutcome::Error(401));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn after_a_restart_old_checks_are_refused_and_media_go_on() {
     receive(&mut agent, 0, address(1), &old);
     agent.restart(Credentials::new(&[6; 32]));
     agent.set_remote("peer");
-    assert_eq!(receive(&mut agent, 1, address(3), &old), (Reaction::Refused(401), Some(401)));
+    assert_eq!(receive(&mut agent, 1, address(3), &old), (CheckOutcome::Error(401), Some(401)));
     assert_eq!(agent.selected(), Some(address(1)));
     let new = authentic(&agent, 1, true);
     assert_eq!(receive(&mut agent, 1, address(2), &new).0, NEW);
@@ -162,7 +162,7 @@ fn forged_checks_prove_nothing() {
         (check(&name, &password, &unknown), 420),
         (without_integrity, 400),
     ] {
-        let expected = (Reaction::Refused(code), Some(code));
+        let expected = (CheckOutcome::Error(code), Some(code));
         assert_eq!(receive(&mut agent, 0, address(1), &forged), expected);
     }
     assert_eq!((agent.selected(), agent.consent_end()), (None, None));
@@ -174,10 +174,13 @@ fn the_response_to_a_stranger_is_no_longer_than_its_check() {
     let mut agent = agent();
     let mut short = Vec::new();
     Writer::new(Class::Request, BINDING, ID, &mut short);
-    assert_eq!(agent.receive(at_second(0), address(1), &short, &mut out), Reaction::Ignored);
+    assert_eq!(agent.receive(at_second(0), address(1), &short, &mut out), CheckOutcome::Ignored);
     for other in [Class::Indication, Class::Success, Class::Error] {
         Writer::new(other, BINDING, ID, &mut short);
-        assert_eq!(agent.receive(at_second(0), address(1), &short, &mut out), Reaction::Ignored);
+        assert_eq!(
+            agent.receive(at_second(0), address(1), &short, &mut out),
+            CheckOutcome::Ignored
+        );
     }
 }
 
@@ -189,8 +192,8 @@ proptest! {
         let place = place % forged.len();
         forged[place] ^= 1_u8 << bit;
         let mut out = Vec::new();
-        let reaction = agent.receive(at_second(0), address(1), &forged, &mut out);
-        let is_answered = matches!(reaction, Reaction::Answered { .. });
+        let outcome = agent.receive(at_second(0), address(1), &forged, &mut out);
+        let is_answered = matches!(outcome, CheckOutcome::Success { .. });
         prop_assert!(!is_answered);
         prop_assert_eq!(agent.selected(), None);
     }
@@ -201,7 +204,7 @@ proptest! {
         let _ = called_ufrag(&datagram);
         prop_assert_eq!(
             agent().receive(at_second(0), address(1), &datagram, &mut out),
-            Reaction::Ignored
+            CheckOutcome::Ignored
         );
     }
 }

@@ -2,6 +2,7 @@
 //! the first Route of the INVITE, which no other party can do.
 
 use alloc::string::String;
+use core::fmt;
 use sip::header::NameAddr;
 use sip::uri::unescape;
 use sip::{HeaderName, Message, Uri};
@@ -43,23 +44,53 @@ pub struct Invitation {
     pub referrer: Option<String>,
 }
 
+/// The reason why an INVITE has no service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InvitationError {
+    /// The first Route is missing, or was not written by the proxy.
+    Route,
+    /// The user part of the first Route is no service.
+    Service,
+    /// The service needs a name, which the first Route does not have.
+    Name,
+    /// From is missing or malformed.
+    From,
+}
+
+impl fmt::Display for InvitationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Route => "the first Route is not that of the proxy",
+            Self::Service => "the first Route names no service of the media server",
+            Self::Name => "the service in the first Route has no name parameter",
+            Self::From => "From is missing or malformed",
+        })
+    }
+}
+
+impl core::error::Error for InvitationError {}
+
 impl Invitation {
-    /// Reads the service of `invite`. `None` if it does not come from the proxy.
-    #[must_use]
-    pub fn read(invite: &Message<'_>) -> Option<Self> {
-        let route = invite.elements(HeaderName::Route).next()?;
-        let Uri::Sip(uri) = NameAddr::parse(HeaderName::Route, route).ok()?.uri().ok()? else {
-            return None;
+    /// Reads the service of `invite`.
+    ///
+    /// # Errors
+    /// The request does not come from the proxy, or its first Route names no service.
+    pub fn read(invite: &Message<'_>) -> Result<Self, InvitationError> {
+        let route = invite.elements(HeaderName::Route).next();
+        let route = route.and_then(|route| NameAddr::parse(HeaderName::Route, route).ok());
+        let Some(Ok(Uri::Sip(uri))) = route.as_ref().map(NameAddr::uri) else {
+            return Err(InvitationError::Route);
         };
         if !matches!(uri.host, sip::uri::Host::Name(name) if name == HOST) {
-            return None;
+            return Err(InvitationError::Route);
         }
         let param = |name| {
             let value = unescape(uri.params.value(name)?);
             Some(String::from_utf8_lossy(&value).into_owned())
         };
-        let name = || param("name");
-        let service = match uri.user? {
+        let name = || param("name").ok_or(InvitationError::Name);
+        let service = match uri.user.unwrap_or_default() {
             b"echo" => Service::Echo,
             b"music" => Service::Music,
             b"announcement" => Service::Announcement(name()?),
@@ -68,15 +99,13 @@ impl Invitation {
             b"retrieval" => Service::Retrieval(name()?),
             b"park" => Service::Park(name()?),
             b"meet" => Service::Meet(name()?),
-            _ => return None,
+            _ => return Err(InvitationError::Service),
         };
-        let from = NameAddr::parse(HeaderName::From, invite.value(HeaderName::From)?).ok()?;
-        let from = String::from_utf8_lossy(from.uri_bytes).into_owned();
-        let referrer = invite.value(HeaderName::ReferredBy);
-        let referrer =
-            referrer.and_then(|value| NameAddr::parse(HeaderName::ReferredBy, value).ok());
-        let referrer = referrer.map(|it| String::from_utf8_lossy(it.uri_bytes).into_owned());
-        Some(Self { service, caller: param("caller"), from, referrer })
+        let address = |name| NameAddr::parse(name, invite.value(name)?).ok();
+        let uri_of = |it: NameAddr<'_>| String::from_utf8_lossy(it.uri_bytes).into_owned();
+        let from = address(HeaderName::From).map(uri_of).ok_or(InvitationError::From)?;
+        let referrer = address(HeaderName::ReferredBy).map(uri_of);
+        Ok(Self { service, caller: param("caller"), from, referrer })
     }
 
     /// The proved caller, or else the URI in From, and true if it is proved.
@@ -93,7 +122,7 @@ mod tests {
     use super::*;
     use std::format;
 
-    fn read(routes: &str) -> Option<Invitation> {
+    fn read(routes: &str) -> Result<Invitation, InvitationError> {
         let invite = format!(
             "INVITE sip:x@example.com SIP/2.0\r\n{routes}From: A <sip:a@b>;tag=1\r\n\
              Content-Length: 0\r\n\r\n"
@@ -111,20 +140,23 @@ mod tests {
         assert_eq!(invitation.service, Service::Deposit("b@d%".into()));
         assert_eq!(invitation.party(), ("alice@example.com", true));
         let invitation = read("Route: <sip:echo@media-server.invalid;lr>\r\n");
-        assert_eq!(invitation.as_ref().map(Invitation::party), Some(("sip:a@b", false)));
+        assert_eq!(invitation.as_ref().map(Invitation::party), Ok(("sip:a@b", false)));
     }
 
     #[test]
     fn other_routes_name_no_service() {
-        for routes in [
-            "",
-            "Route: <sip:echo@example.com;lr>\r\n",
-            "Route: <sip:example.com;lr>, <sip:echo@media-server.invalid;lr>\r\n",
-            "Route: <sip:deposit@media-server.invalid;lr>\r\n",
-            "Route: <sip:media-server.invalid;lr>\r\n",
-            "Route: <sip:other@media-server.invalid;lr>\r\n",
+        for (routes, expected) in [
+            ("", InvitationError::Route),
+            ("Route: <sip:echo@example.com;lr>\r\n", InvitationError::Route),
+            (
+                "Route: <sip:example.com;lr>, <sip:echo@media-server.invalid;lr>\r\n",
+                InvitationError::Route,
+            ),
+            ("Route: <sip:deposit@media-server.invalid;lr>\r\n", InvitationError::Name),
+            ("Route: <sip:media-server.invalid;lr>\r\n", InvitationError::Service),
+            ("Route: <sip:other@media-server.invalid;lr>\r\n", InvitationError::Service),
         ] {
-            assert_eq!(read(routes), None, "{routes}");
+            assert_eq!(read(routes), Err(expected), "{routes}");
         }
     }
 }

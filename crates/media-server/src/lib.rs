@@ -37,7 +37,7 @@ pub mod wav;
 
 pub use config::Config;
 pub use event::{Ask, Event, MessageId, Opening, Recording, Reply, Summary};
-pub use invitation::{Invitation, Service};
+pub use invitation::{Invitation, InvitationError, Service};
 pub use mailboxes::{Mailboxes, MessageCounts};
 pub use server::{Counters, MediaServer, Random, Send};
 pub use sip_ua::{CallId, Transmit};

@@ -233,7 +233,7 @@ impl MediaServer {
     ) {
         let invite = self.agent.invite(call).map(<[u8]>::to_vec).unwrap_or_default();
         let invite = Message::parse(&invite).ok();
-        let Some(invitation) = invite.as_ref().and_then(Invitation::read) else {
+        let Some(Ok(invitation)) = invite.as_ref().map(Invitation::read) else {
             let _ = self.agent.decline(now, call, 404);
             return;
         };

@@ -70,9 +70,9 @@ pub struct CallStart {
     pub is_to_group: bool,
 }
 
-/// The call that [`CallTable::lead`] leads to other users.
+/// The call that [`CallTable::retarget`] leads to other users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LedCall<'a> {
+pub enum RetargetedCall<'a> {
     /// That of the transaction with this number.
     Transaction(u128),
     /// The unanswered one with this Call-ID.
@@ -185,10 +185,10 @@ impl CallTable {
 
     /// Notes that a call rings the phones of `users` in place of its callee. A user with
     /// too many calls is left out.
-    pub fn lead(&mut self, call: LedCall<'_>, users: Vec<Box<str>>) {
+    pub fn retarget(&mut self, call: RetargetedCall<'_>, users: Vec<Box<str>>) {
         let transaction = match call {
-            LedCall::Transaction(transaction) => Some(transaction),
-            LedCall::CallId(call_id) => {
+            RetargetedCall::Transaction(transaction) => Some(transaction),
+            RetargetedCall::CallId(call_id) => {
                 let mut with_id = self.call_ids.get(call_id).into_iter().flatten().copied();
                 with_id.find(|it| self.calls.get(it).is_some_and(|it| !it.is_answered()))
             }
@@ -340,7 +340,7 @@ impl CallTable {
         // Peers may have written something else than tags.
         let transaction = call.start.transaction;
         let pickup = Pickup { caller, replaces: value, transaction };
-        (Replaces::parse(&pickup.replaces)? == replaces).then_some(pickup)
+        (Replaces::parse(&pickup.replaces) == Ok(replaces)).then_some(pickup)
     }
 
     /// Returns the number of calls.
@@ -519,17 +519,17 @@ mod tests {
         let mut table = table();
         table.respond(NOW, 1, 180, b"b", None);
         let users = |users: &[&str]| users.iter().map(|user| Box::from(*user)).collect();
-        table.lead(LedCall::Transaction(1), users(&[CAROL, "dave@example.com"]));
+        table.retarget(RetargetedCall::Transaction(1), users(&[CAROL, "dave@example.com"]));
         let phases = |table: &CallTable| [ALICE, BOB, CAROL].map(|user| phase(table, user));
         assert_eq!(phases(&table), [Some(Phase::Early), None, Some(Phase::Early)]);
         assert_eq!((table.ringing(BOB), table.ringing(CAROL).unwrap().transaction), (None, 1));
-        table.lead(LedCall::CallId(b"x@y"), users(&[BOB]));
+        table.retarget(RetargetedCall::CallId(b"x@y"), users(&[BOB]));
         assert_eq!(phases(&table), [Some(Phase::Early), Some(Phase::Early), None]);
         table.respond(NOW, 1, 200, b"b", None);
         // It is answered, so that it stays there.
-        table.lead(LedCall::CallId(b"x@y"), users(&[CAROL]));
+        table.retarget(RetargetedCall::CallId(b"x@y"), users(&[CAROL]));
         assert_eq!(phases(&table), [Some(Phase::Confirmed), Some(Phase::Confirmed), None]);
-        table.lead(LedCall::Transaction(2), users(&[CAROL]));
+        table.retarget(RetargetedCall::Transaction(2), users(&[CAROL]));
         table.end(b"x@y", [b"a", b"b"]);
         assert!(table.is_empty());
         // The call of a stranger to a group.
@@ -539,10 +539,10 @@ mod tests {
         let (transaction, caller, is_to_group) = (3, None, true);
         let start = CallStart { transaction, call_id, caller_tag, parties, caller, is_to_group };
         table.begin(NOW, start);
-        table.lead(LedCall::CallId(b"g"), users(&[BOB]));
+        table.retarget(RetargetedCall::CallId(b"g"), users(&[BOB]));
         assert_eq!(phase(&table, BOB), Some(Phase::Trying));
         table.respond(NOW, 3, 180, b"b", None);
-        table.lead(LedCall::CallId(b"g"), users(&[CAROL]));
+        table.retarget(RetargetedCall::CallId(b"g"), users(&[CAROL]));
         let early = Some(Phase::Early);
         let shown = [BOB, CAROL, SALES].map(|user| phase(&table, user));
         assert_eq!(shown, [None, early, early], "the group stays a party");

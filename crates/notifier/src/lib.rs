@@ -22,7 +22,9 @@ mod subscribe;
 mod subscription;
 mod summary;
 
-pub use call_table::{CallStart, CallTable, CallerPlace, LedCall, Party, Pickup, TableLimits};
+pub use call_table::{
+    CallStart, CallTable, CallerPlace, Party, Pickup, RetargetedCall, TableLimits,
+};
 pub use config::Config;
 pub use dialog_info::{CallState, Phase};
 pub use notifier::{Counters, Notifier};

@@ -35,6 +35,11 @@ pub(crate) struct LegStatistics {
     pub(crate) last: Option<Duration>,
     /// The time of the last RTCP packet, or of the last check of a browser.
     pub(crate) heard: Option<Duration>,
+    /// True if the last RTP packet was comfort noise (RFC 3389): the end suppresses silence, and
+    /// sends no further packet before there is speech.
+    is_silent: bool,
+    /// The time of the last RTCP packet of such an end.
+    pub(crate) in_silence: Option<Duration>,
     /// True if the end has sent an RTCP BYE of its source (RFC 3550 section 6.6), and no packet
     /// since.
     pub(crate) has_left: bool,
@@ -70,10 +75,12 @@ impl LegStatistics {
                 self.reception.insert(new)
             }
         };
+        self.is_silent = false;
         if !is_event && self.payload_type != Some(payload_type) {
             let clock_rate = announced.clock_rate(payload_type);
             reception.set_clock_rate(clock_rate);
-            if !announced.codec(payload_type).is_some_and(Codec::is_noise) {
+            self.is_silent = announced.codec(payload_type).is_some_and(Codec::is_noise);
+            if !self.is_silent {
                 (self.payload_type, self.clock_rate) = (Some(payload_type), clock_rate);
             }
         }
@@ -116,6 +123,9 @@ impl LegStatistics {
             return self.count(packet.len(), now);
         }
         self.heard = Some(now);
+        if self.is_silent {
+            self.in_silence = Some(now);
+        }
         let Ok(compound) = Compound::parse(packet) else { return };
         for packet in compound.packets() {
             match packet {

@@ -100,7 +100,7 @@ pub(crate) struct Activity {
     /// True if no packet is expected. An end that holds a call without music announces to send, and
     /// sends nothing more.
     pub(crate) is_on_hold: bool,
-    /// The time of the last packet except RTCP.
+    /// The time of the last packet. Of RTCP that of an end counts which suppresses silence.
     pub(crate) last: Option<Duration>,
     /// The time of the last packet, RTCP and checks of browsers included.
     pub(crate) heard: Option<Duration>,
@@ -142,7 +142,8 @@ impl<R: RawMutex> Stream<R> {
             };
             let sends = [is_open(&legs[0], &legs[1]), is_open(&legs[1], &legs[0])];
             let since = legs.iter().map(|leg| leg.since).max();
-            let last = legs.iter().filter_map(|leg| leg.statistics.last).max();
+            let ends = legs.iter().map(|leg| &leg.statistics);
+            let last = ends.filter_map(|end| end.last.max(end.in_silence)).max();
             let heard = legs.iter().filter_map(|leg| leg.statistics.heard).max().max(last);
             let has_left = legs.each_ref().map(|leg| leg.statistics.has_left);
             let has_music = |leg: &Leg| leg.statistics.last > since.map(|since| since + LATE);

@@ -79,6 +79,31 @@ impl fmt::Display for DtlsError {
 
 impl Error for DtlsError {}
 
+/// The reason why a fingerprint is ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FingerprintError {
+    /// The value is not a hash function and pairs of hexadecimal digits with colons between them.
+    Syntax,
+    /// The hash function is unknown, or not accepted any more.
+    HashFunction,
+    /// The hash has not the length of its function.
+    Length(HashFunction),
+}
+
+impl fmt::Display for FingerprintError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a=fingerprint: expected ")?;
+        match self {
+            Self::Syntax => f.write_str("a hash such as `sha-256 AB:CD:…`"),
+            Self::HashFunction => f.write_str("sha-1, sha-256, sha-384 or sha-512"),
+            Self::Length(hash) => write!(f, "{} bytes of {}", hash.length(), hash.name()),
+        }
+    }
+}
+
+impl Error for FingerprintError {}
+
 impl<'a> DtlsParameters<'a> {
     /// The parameters of `media` of `session`; `None` if its author offers no DTLS. Fingerprints
     /// and roles of the session count for media without their own. A missing role is that of the
@@ -98,7 +123,7 @@ impl<'a> DtlsParameters<'a> {
         if values.is_empty() {
             return Ok(None);
         }
-        let fingerprints: Vec<_> = values.into_iter().filter_map(Fingerprint::parse).collect();
+        let fingerprints: Vec<_> = values.into_iter().flat_map(Fingerprint::parse).collect();
         if fingerprints.is_empty() {
             return Err(DtlsError::NoFingerprint);
         }
@@ -119,19 +144,24 @@ impl<'a> DtlsParameters<'a> {
 }
 
 impl Fingerprint {
-    /// Parses the value of `a=fingerprint`, such as `sha-256 4A:AD:B9:…`. `None` if it is
-    /// malformed, of an unknown hash function, or has not the length of its function.
-    #[must_use]
-    pub fn parse(value: &str) -> Option<Self> {
-        let (name, hash) = value.split_once([' ', '\t'])?;
-        let function = HashFunction::from_name(name)?;
-        let mut bytes = Vec::with_capacity(function.length());
-        for digits in hash.trim().split(':').take(function.length() + 1) {
+    /// Parses the value of `a=fingerprint`, such as `sha-256 4A:AD:B9:…`.
+    ///
+    /// # Errors
+    /// The value is malformed, of an unknown hash function, or has not the length of its function.
+    pub fn parse(value: &str) -> Result<Self, FingerprintError> {
+        let (name, digits) = value.split_once([' ', '\t']).ok_or(FingerprintError::Syntax)?;
+        let hash = HashFunction::from_name(name).ok_or(FingerprintError::HashFunction)?;
+        let mut bytes = Vec::with_capacity(hash.length());
+        for digits in digits.trim().split(':').take(hash.length() + 1) {
             let is_byte =
                 digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-            bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| is_byte)?);
+            let byte = u8::from_str_radix(digits, 16).ok().filter(|_| is_byte);
+            bytes.push(byte.ok_or(FingerprintError::Syntax)?);
         }
-        (bytes.len() == function.length()).then_some(Self { hash: function, bytes })
+        match bytes.len() == hash.length() {
+            true => Ok(Self { hash, bytes }),
+            false => Err(FingerprintError::Length(hash)),
+        }
     }
 }
 
@@ -289,18 +319,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_fault_of_a_fingerprint_is_named() {
+        let sha1 = "AB:".repeat(19) + "cd";
+        assert!(Fingerprint::parse(&format!("SHA-1 {sha1}")).is_ok());
+        for (value, expected) in [
+            ("sha-1", FingerprintError::Syntax),
+            ("sha-1 A:BC", FingerprintError::Syntax),
+            ("sha-1 +A:BC", FingerprintError::Syntax),
+            ("md5 AB:CD", FingerprintError::HashFunction),
+            ("sha-1 AB:CD", FingerprintError::Length(HashFunction::Sha1)),
+            (&format!("sha-1 {sha1}:EF"), FingerprintError::Length(HashFunction::Sha1)),
+        ] {
+            assert_eq!(Fingerprint::parse(value), Err(expected), "{value}");
+        }
+    }
+
     proptest! {
         #[test]
         fn a_fingerprint_is_written_as_it_is_parsed(bytes in prop::collection::vec(any::<u8>(), 64)) {
             for hash in HashFunction::ALL {
                 let fingerprint = Fingerprint { hash, bytes: bytes[..hash.length()].to_vec() };
-                prop_assert_eq!(Fingerprint::parse(&fingerprint.to_string()), Some(fingerprint));
+                prop_assert_eq!(Fingerprint::parse(&fingerprint.to_string()), Ok(fingerprint));
             }
         }
 
         #[test]
         fn any_value_is_parsed_or_refused(value in "(sha-1|sha-256|\\PC{0,8}) ?[0-9A-Fa-f:+]{0,200}") {
-            if let Some(found) = Fingerprint::parse(&value) {
+            if let Ok(found) = Fingerprint::parse(&value) {
                 prop_assert_eq!(found.bytes.len(), found.hash.length());
             }
         }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
+use core::str::FromStr;
 
 /// The maximum number of candidates of a medium that are parsed. A browser offers about ten.
 const MAX_CANDIDATES: usize = 64;
@@ -112,6 +113,44 @@ impl fmt::Display for IceError {
 
 impl Error for IceError {}
 
+/// The reason why a candidate is ignored (RFC 8839 section 5.1): the part of `a=candidate` that is
+/// missing, malformed or unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CandidateError {
+    /// The foundation has not 1 to 32 letters, digits, `+` and `/`.
+    Foundation,
+    /// The component is not a number from 1 to 65535.
+    Component,
+    /// The transport is neither UDP, nor TCP with a known `tcptype`.
+    Transport,
+    /// The priority is not a number of 32 bits.
+    Priority,
+    /// There is no address.
+    Address,
+    /// The port is not a number from 0 to 65535.
+    Port,
+    /// The type after `typ` is not `host`, `srflx`, `prflx` or `relay`.
+    Type,
+}
+
+impl fmt::Display for CandidateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a=candidate: expected ")?;
+        f.write_str(match self {
+            Self::Foundation => "a foundation of 1 to 32 letters, digits, `+` and `/`",
+            Self::Component => "a component from 1 to 65535",
+            Self::Transport => "UDP, or TCP with tcptype active, passive or so",
+            Self::Priority => "a priority of 32 bits",
+            Self::Address => "an address",
+            Self::Port => "a port from 0 to 65535",
+            Self::Type => "typ host, srflx, prflx or relay",
+        })
+    }
+}
+
+impl Error for CandidateError {}
+
 impl<'a> IceParameters<'a> {
     /// The parameters of `media` of `session`; `None` if its author does not offer ICE. Credentials
     /// and options of the session count for media without their own.
@@ -144,28 +183,32 @@ impl<'a> IceParameters<'a> {
             candidates: media
                 .attributes("candidate")
                 .take(MAX_CANDIDATES)
-                .filter_map(Candidate::parse)
+                .filter_map(|value| Candidate::parse(value).ok())
                 .collect(),
         }))
     }
 }
 
 impl<'a> Candidate<'a> {
-    /// Parses the value of `a=candidate`. Unknown extensions are ignored. `None` if it is
-    /// malformed, or of an unknown transport or type: such a candidate is ignored (RFC 8839 section
-    /// 5.1).
-    #[must_use]
-    pub fn parse(value: &'a str) -> Option<Self> {
+    /// Parses the value of `a=candidate`. Unknown extensions are ignored.
+    ///
+    /// # Errors
+    /// The first part that is missing or malformed, or an unknown transport or type. Such a
+    /// candidate is ignored (RFC 8839 section 5.1).
+    pub fn parse(value: &'a str) -> Result<Self, CandidateError> {
+        use CandidateError as Expected;
         let mut words = value.split_ascii_whitespace();
-        let foundation = words.next().filter(|word| word.len() <= 32)?;
-        foundation.bytes().all(is_ice_char).then_some(())?;
-        let component = words.next()?.parse().ok().filter(|&number: &u16| number > 0)?;
-        let protocol = words.next()?;
-        let priority = words.next()?.parse().ok()?;
-        let address = words.next()?;
-        let port = words.next()?.parse().ok()?;
-        words.next().filter(|word| word.eq_ignore_ascii_case("typ"))?;
-        let kind = CandidateType::from_name(words.next()?)?;
+        let is_foundation = |word: &&str| word.len() <= 32 && word.bytes().all(is_ice_char);
+        let foundation = words.next().filter(is_foundation).ok_or(Expected::Foundation)?;
+        let component = number(words.next()).filter(|component: &u16| *component > 0);
+        let component = component.ok_or(Expected::Component)?;
+        let protocol = words.next().ok_or(Expected::Transport)?;
+        let priority = number(words.next()).ok_or(Expected::Priority)?;
+        let address = words.next().ok_or(Expected::Address)?;
+        let port = number(words.next()).ok_or(Expected::Port)?;
+        let label = words.next().filter(|word| word.eq_ignore_ascii_case("typ"));
+        let kind = label.and(words.next()).and_then(CandidateType::from_name);
+        let kind = kind.ok_or(Expected::Type)?;
         let extension = |name: &str| {
             let mut rest = words.clone();
             while let (Some(found), Some(value)) = (rest.next(), rest.next()) {
@@ -175,10 +218,11 @@ impl<'a> Candidate<'a> {
             }
             None
         };
-        let transport = Transport::from_names(protocol, extension("tcptype"))?;
+        let transport = Transport::from_names(protocol, extension("tcptype"));
+        let transport = transport.ok_or(Expected::Transport)?;
         let related = extension("raddr").and_then(|address| address.parse::<IpAddr>().ok());
-        let related_port = extension("rport").and_then(|port| port.parse().ok());
-        Some(Self {
+        let related_port = number(extension("rport"));
+        Ok(Self {
             foundation,
             component,
             transport,
@@ -260,6 +304,10 @@ impl CandidateType {
     }
 }
 
+fn number<T: FromStr>(word: Option<&str>) -> Option<T> {
+    word?.parse().ok()
+}
+
 /// Returns true for the characters of credentials and foundations (`ice-char`).
 const fn is_ice_char(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
@@ -316,6 +364,27 @@ mod tests {
     }
 
     #[test]
+    fn the_wrong_part_of_a_candidate_is_named() {
+        use CandidateError as Expected;
+        assert!(Candidate::parse("1 1 UDP 1 192.0.2.1 9 TYP host").is_ok());
+        for (value, expected) in [
+            ("", Expected::Foundation),
+            ("a-b 1 UDP 1 192.0.2.1 9 typ host", Expected::Foundation),
+            ("1 0 UDP 1 192.0.2.1 9 typ host", Expected::Component),
+            ("1 1", Expected::Transport),
+            ("1 1 SCTP 1 192.0.2.1 9 typ host", Expected::Transport),
+            ("1 1 TCP 1 192.0.2.1 9 typ host", Expected::Transport),
+            ("1 1 UDP 4294967296 192.0.2.1 9 typ host", Expected::Priority),
+            ("1 1 UDP 1", Expected::Address),
+            ("1 1 UDP 1 192.0.2.1 65536 typ host", Expected::Port),
+            ("1 1 UDP 1 192.0.2.1 9 host", Expected::Type),
+            ("1 1 UDP 1 192.0.2.1 9 typ near", Expected::Type),
+        ] {
+            assert_eq!(Candidate::parse(value), Err(expected), "{value}");
+        }
+    }
+
+    #[test]
     fn no_more_candidates_than_the_limit_are_kept() {
         let line = "a=candidate:1 1 UDP 1 192.0.2.1 9 typ host\r\n";
         let lines =
@@ -328,9 +397,9 @@ mod tests {
         fn any_candidate_is_written_as_it_is_parsed(
             value in "[a-z0-9+/]{1,33} [0-9]{1,5} (UDP|tcp) [0-9]{1,10} ([0-9.]{7,11}|[a-z:.]{1,9}) [0-9]{1,5} typ (host|relay|srflx)( raddr 192\\.0\\.2\\.1 rport 5)?( tcptype (so|passive))?"
         ) {
-            if let Some(candidate) = Candidate::parse(&value) {
+            if let Ok(candidate) = Candidate::parse(&value) {
                 let written = candidate.to_string();
-                prop_assert_eq!(Candidate::parse(&written), Some(candidate));
+                prop_assert_eq!(Candidate::parse(&written), Ok(candidate));
             }
         }
     }

@@ -41,7 +41,7 @@ pub use crate::core::logins::{AuthName, Logins};
 #[cfg(feature = "office")]
 pub use crate::core::media_services::{MediaService, MediaServices};
 pub use crate::core::numbers::{Caller, Dialed, DialedRefusal, Numbers, TrunkAttempt};
-pub use crate::core::output::{Event, Location, Notice, Output, Transmit};
+pub use crate::core::output::{Event, Notice, Output, OutputMessage};
 #[cfg(feature = "office")]
 pub use crate::core::output::{Wake, WakeReason};
 pub use crate::core::payers::Payers;
@@ -50,7 +50,8 @@ pub use crate::core::ticket::Ticket;
 pub use crate::core::timings::{Step, Timing};
 pub use crate::core::trunks::{TrunkId, TrunkMedia, TrunkTarget, Trunks};
 pub use crate::core::watching::{
-    CallChange, CallerPlace, LedCall, RingingCall, Watch, WatchedCalls, WatchedParty, Watching,
+    CallChange, CallerPlace, RetargetedCall, RingingCall, Watch, WatchedCalls, WatchedParty,
+    Watching,
 };
 pub use crate::core::{config, counters, journal_record, overload};
 #[cfg(feature = "metrics")]
@@ -58,5 +59,6 @@ pub use crate::core::{histogram, traffic};
 #[cfg(feature = "office")]
 pub use server::SleepingPhone;
 pub use server::{BindingView, Server};
+pub use sip::Location;
 pub use worker::Worker;
 pub use {lock_api, relay, sip};

@@ -10,7 +10,7 @@ use crate::core::flow::{Connection, Flow};
 use crate::core::incoming::reply;
 use crate::core::joined_calls::JoinedCalls;
 use crate::core::numbers::Numbers;
-use crate::core::output::{Event, Location, Output};
+use crate::core::output::{Event, Output};
 use crate::core::overload::{Share, Throttle, has_begun};
 use crate::core::settings::Settings;
 use crate::core::source::Account;
@@ -29,7 +29,7 @@ use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use relay::{CallReport, Calls};
 use sip::message::{FramingFault, ParseError, RequestFault};
-use sip::{Duration, Instant, Message, Method, Status, Transport};
+use sip::{Duration, Instant, Location, Message, Method, Status, Transport};
 
 /// The interface of one thread to a [`Server`].
 pub struct Worker<R: RawMutex> {
@@ -253,16 +253,17 @@ impl<R: RawMutex> Worker<R> {
         });
     }
 
-    /// Continues with the request that waits for a phone ([`Wake`](crate::Wake)), if the phone has
-    /// registered. Otherwise returns the ticket.
+    /// Continues with the request that waits for a phone ([`Wake`](crate::Wake)).
+    ///
+    /// # Errors
+    /// The phone has not registered. The ticket is kept for the next attempt.
     #[cfg(feature = "office")]
-    #[must_use]
-    pub fn woken(&mut self, now: Instant, ticket: Ticket, out: &mut Output) -> Option<Ticket> {
+    pub fn woken(&mut self, now: Instant, ticket: Ticket, out: &mut Output) -> Result<(), Ticket> {
         let mut kept = None;
         self.with_env(now, out, |server, env| {
             kept = proxy::on_registered(&server.shared, &server.proxy, ticket, env);
         });
-        kept
+        kept.map_or(Ok(()), Err)
     }
 
     /// Handles the failure to wake the phone that the request of `ticket` waits for.
@@ -339,7 +340,7 @@ impl<R: RawMutex> Worker<R> {
     }
 
     /// Reverts the REGISTERs in [`Output::journal`], which could not be stored. The owner rejects
-    /// them, and does not send a message that is a [promise](crate::Transmit::is_promise).
+    /// them, and does not send a message that is a [promise](crate::OutputMessage::is_promise).
     pub fn unstored(&mut self, out: &mut Output) {
         for undo in out.undo.drain(..).rev() {
             self.server.shared.location.undo(undo);

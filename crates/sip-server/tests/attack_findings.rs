@@ -6,9 +6,9 @@
 mod rig;
 
 use barebell_sip_server::config::State;
-use barebell_sip_server::{Config, Flow, Location};
+use barebell_sip_server::{Config, Flow};
 use rig::{ALICE, BOB, Draft, Rig, SERVER, STRANGER, Sent, closed_config, udp};
-use sip::{Duration, HeaderName, Transport};
+use sip::{Duration, HeaderName, Location, Transport};
 
 /// An uninvolved gateway.
 const GATEWAY: &str = "192.0.2.7";

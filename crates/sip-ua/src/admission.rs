@@ -55,7 +55,8 @@ fn replaced_by(core: &Core, calls: &Calls, invite: &Message<'_>) -> Result<Optio
     }
     let mut values = invite.elements(HeaderName::Replaces);
     let Some(value) = values.next() else { return Ok(None) };
-    let replaces = Replaces::parse(value).filter(|_| values.next().is_none()).ok_or(400_u16)?;
+    let replaces = Replaces::parse(value).ok().filter(|_| values.next().is_none());
+    let replaces = replaces.ok_or(400_u16)?;
     let call = calls.of_tag(core, &replaces.call_id, &replaces.to_tag);
     let call = call.filter(|call| call.is_replaced_by(&replaces)).ok_or(481_u16)?;
     if replaces.early_only && call.is_established() {

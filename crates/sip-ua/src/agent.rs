@@ -4,14 +4,14 @@ use crate::call::{Call, CallError, Cause};
 use crate::calls::Calls;
 use crate::config::{Account, AccountError, AccountId, Config};
 use crate::core::{Core, News, TimerKey};
-use crate::event::{CallId, Event, MessageId, Transmit};
+use crate::event::{CallId, Event, MessageId};
 use crate::registration::Registration;
 use crate::replaces::Replaces;
 use crate::table::{Fate, Table};
 use crate::uac::{split_headers, subject_line};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use sip::{Encode, Flow, Instant, Uri};
+use sip::{Encode, Flow, Instant, Transmit, Uri};
 
 /// A user agent. See the [crate] for its use.
 pub struct Agent {

@@ -2,7 +2,7 @@
 //! responses and requests that pass from one call to another.
 
 use crate::agent::Agent;
-use crate::call::{Call, CallError, CallState, Cause, PassedRequest, Progress};
+use crate::call::{Call, CallError, CallState, Cause, PassedRequest, Progress, UnknownRequest};
 use crate::config::{Account, AccountId};
 use crate::core::via;
 use crate::envelope::Envelope;
@@ -280,12 +280,24 @@ impl Agent {
     }
 
     /// Answers [`Event::Request`](crate::Event::Request) with this final status and the header
-    /// field lines `lines`. Returns false if the request is answered, or unknown.
-    pub fn respond(&mut self, now: Instant, request: RequestId, status: u16, lines: &[u8]) -> bool {
+    /// field lines `lines`.
+    ///
+    /// # Errors
+    /// [`UnknownRequest`]: the request is answered, or its call has ended.
+    pub fn respond(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        status: u16,
+        lines: &[u8],
+    ) -> Result<(), UnknownRequest> {
         self.respond_with(now, request, status, lines, b"")
     }
 
     /// Like [`Agent::respond`], with a body. Its Content-Type is in `lines`.
+    ///
+    /// # Errors
+    /// [`UnknownRequest`], as of [`Agent::respond`].
     pub fn respond_with(
         &mut self,
         now: Instant,
@@ -293,9 +305,9 @@ impl Agent {
         status: u16,
         lines: &[u8],
         body: &[u8],
-    ) -> bool {
-        let is_sent = self.core.respond_passed(request, status, (lines, body), now);
+    ) -> Result<(), UnknownRequest> {
+        let responded = self.core.respond_passed(request, status, (lines, body), now);
         self.settle(now);
-        is_sent
+        responded
     }
 }

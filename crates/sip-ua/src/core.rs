@@ -3,7 +3,7 @@
 use crate::acks::Acks;
 use crate::client_transaction::{ClientId, Clients};
 use crate::config::{AccountId, Config};
-use crate::event::{CallId, Event, MessageId, RequestId, Ticket, Transmit};
+use crate::event::{CallId, Event, MessageId, RequestId, Ticket};
 use crate::server_transaction::{Asked, ServerKey, Servers};
 use crate::table::Fate;
 use crate::timer_queue::TimerQueue;
@@ -12,7 +12,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use sip::uri::is_sips;
-use sip::{Encode, Flow, Transport};
+use sip::{Encode, Flow, Transmit, Transport};
 
 /// The progress of a call that another call's peer has requested.
 pub(crate) struct News {

@@ -4,9 +4,8 @@ use crate::config::AccountId;
 use crate::violation::Violation;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 use sip::locate::Destination;
-use sip::{Duration, Flow, Message, StartLine, Transport};
+use sip::{Duration, Flow, Message, StartLine};
 
 /// The identifier of a call. It is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,33 +23,6 @@ pub struct MessageId(pub u64);
 /// OPTIONS. It is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
-
-/// A SIP message to send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// The flow to send it on.
-    pub flow: Flow,
-    /// The complete message.
-    pub bytes: Vec<u8>,
-}
-
-/// An address of a destination: the answer to [`Event::Locate`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Location {
-    /// The transport.
-    pub transport: Transport,
-    /// The remote address.
-    pub remote: SocketAddr,
-    /// The local address for Via and Contact. As far as is known, the other end can reach it.
-    pub local: SocketAddr,
-}
-
-impl Location {
-    /// Returns the flow to this location.
-    pub(crate) const fn flow(&self) -> Flow {
-        Flow { transport: self.transport, local: self.local, remote: self.remote, connection: None }
-    }
-}
 
 /// The state of the registration of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]

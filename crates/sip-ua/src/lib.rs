@@ -52,16 +52,15 @@ mod way;
 pub use crate::core::{contact, via};
 pub use agent::Agent;
 pub use back_to_back::Placement;
-pub use call::{CallError, CallState, LOST_REASON, PassedRequest};
+pub use call::{CallError, CallState, LOST_REASON, PassedRequest, UnknownRequest};
 pub use config::{Account, AccountError, AccountId, Config, Password, Reliable};
 pub use envelope::Envelope;
 pub use event::{
-    CallId, Denial, End, Event, Failure, Location, MessageId, RegistrationState, RequestId, Ticket,
-    Transfer, Transmit,
+    CallId, Denial, End, Event, Failure, MessageId, RegistrationState, RequestId, Ticket, Transfer,
 };
 pub use info_digit::{InfoDigit, NoDigit};
-pub use replaces::Replaces;
-pub use sip;
+pub use replaces::{Replaces, ReplacesError};
+pub use sip::{self, Location, Transmit};
 pub use timer_queue::TimerQueue;
 pub use token::{Token, Tokens};
 pub use uac::{DestinationError, destination};

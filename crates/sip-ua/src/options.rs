@@ -6,9 +6,9 @@ use crate::client_transaction::{Owner, RequestResult};
 use crate::config::AccountId;
 use crate::core::Core;
 use crate::draft::Draft;
-use crate::event::{Event, Location, RequestId};
+use crate::event::{Event, RequestId};
 use alloc::vec::Vec;
-use sip::{Instant, Method};
+use sip::{Flow, Instant, Method};
 
 impl Agent {
     /// Sends an OPTIONS for `uri` as `account` to `location`. [`Event::Options`] reports the
@@ -22,7 +22,7 @@ impl Agent {
         now: Instant,
         account: Option<AccountId>,
         uri: &str,
-        location: &Location,
+        flow: &Flow,
     ) -> Result<RequestId, CallError> {
         self.check_account(account)?;
         let dialog = self.core.dialog_to(account, uri, &[]);
@@ -31,7 +31,7 @@ impl Agent {
         let mut draft = Draft::within(account, &mut dialog, Method::Options, Vec::new());
         draft.contact = Some(Vec::new());
         draft.lines.extend_from_slice(b"Accept: application/sdp\r\n");
-        self.core.request(draft, Owner::Options(id), Some(location.flow()), now);
+        self.core.request(draft, Owner::Options(id), Some(*flow), now);
         self.settle(now);
         Ok(id)
     }

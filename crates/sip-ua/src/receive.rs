@@ -5,14 +5,14 @@ use crate::agent::Agent;
 use crate::call::{Call, SentAck, refuse_answer};
 use crate::capabilities::{self, ALLOW};
 use crate::client_transaction::{Owner, RequestResult};
-use crate::event::{CallId, Failure, Location, Ticket};
+use crate::event::{CallId, Failure, Ticket};
 use crate::message::ACCEPT;
 use crate::server_transaction::{Answer, Arrival, Asked, ServerKey};
 use crate::summary::ALLOW_EVENTS;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::message::FramingFault;
-use sip::{Flow, Instant, Message, Method, Transport};
+use sip::{Flow, Instant, Location, Message, Method, Transport};
 
 impl Agent {
     /// Processes a datagram, or a message from a stream, that arrived on `flow`. Until the owner
@@ -70,7 +70,7 @@ impl Agent {
     }
 
     /// Passes the answer to [`Event::Locate`]: the locations of the destination in order of
-    /// preference, or empty if there is none.
+    /// preference. Empty if it is not located. Those without a local address are not used.
     ///
     /// [`Event::Locate`]: crate::Event::Locate
     pub fn located(&mut self, now: Instant, ticket: Ticket, locations: &[Location]) {

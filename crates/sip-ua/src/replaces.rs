@@ -1,6 +1,7 @@
 //! The Replaces header field (RFC 3891): the call that another call replaces.
 
 use alloc::vec::Vec;
+use core::fmt;
 use sip::Encode;
 use sip::uri::unescape;
 
@@ -17,12 +18,39 @@ pub struct Replaces {
     pub early_only: bool,
 }
 
+/// The reason why a Replaces header field is rejected (400, RFC 3891 section 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReplacesError {
+    /// The Call-ID is missing or malformed.
+    CallId,
+    /// `to-tag` is missing or malformed.
+    ToTag,
+    /// `from-tag` is missing or malformed.
+    FromTag,
+}
+
+impl fmt::Display for ReplacesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Replaces: expected ")?;
+        f.write_str(match self {
+            Self::CallId => "a Call-ID",
+            Self::ToTag => "to-tag with a tag",
+            Self::FromTag => "from-tag with a tag",
+        })
+    }
+}
+
+impl core::error::Error for ReplacesError {}
+
 impl Replaces {
-    /// Parses the header field. `None` if it is invalid.
-    #[must_use]
-    pub fn parse(value: &[u8]) -> Option<Self> {
+    /// Parses the value of the header field.
+    ///
+    /// # Errors
+    /// The Call-ID or a tag is missing or malformed.
+    pub fn parse(value: &[u8]) -> Result<Self, ReplacesError> {
         let mut parts = value.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        let call_id = parts.next().filter(|id| is_word(id))?.to_vec();
+        let call_id = parts.next().filter(|id| is_word(id)).ok_or(ReplacesError::CallId)?;
         let (mut to_tag, mut from_tag, mut early_only) = (None, None, false);
         for part in parts {
             let (name, value) = match part.iter().position(|byte| *byte == b'=') {
@@ -37,10 +65,16 @@ impl Replaces {
             }
         }
         let tag = |tag: Option<&[u8]>| tag.filter(|tag| is_word(tag)).map(<[u8]>::to_vec);
-        Some(Self { call_id, to_tag: tag(to_tag)?, from_tag: tag(from_tag)?, early_only })
+        Ok(Self {
+            call_id: call_id.to_vec(),
+            to_tag: tag(to_tag).ok_or(ReplacesError::ToTag)?,
+            from_tag: tag(from_tag).ok_or(ReplacesError::FromTag)?,
+            early_only,
+        })
     }
 
-    /// Parses the Replaces field among the header fields of a URI (RFC 3261 section 19.1.1).
+    /// The Replaces field among the header fields of a URI (RFC 3261 section 19.1.1). `None` if
+    /// there is no valid one.
     #[must_use]
     pub fn of_headers(headers: &[u8]) -> Option<Self> {
         let mut fields = headers.split(|byte| *byte == b'&').filter_map(|field| {
@@ -48,7 +82,7 @@ impl Replaces {
             Some((&field[..at], &field[at + 1..]))
         });
         let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"Replaces"))?;
-        Self::parse(&unescape(value))
+        Self::parse(&unescape(value)).ok()
     }
 
     /// Returns the escaped form for a URI.
@@ -90,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_value_is_parsed_unchanged() {
         let value = b"a%b@host;to-tag=1;from-tag=2;early-only";
         let replaces = Replaces::parse(value).unwrap();
         let mut out = Vec::new();
@@ -101,10 +135,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused() {
-        for value in [&b""[..], b"a;to-tag=1", b"a b;to-tag=1;from-tag=2", b";to-tag=1;from-tag=2"]
-        {
-            assert_eq!(Replaces::parse(value), None);
+    fn a_value_without_a_call_id_and_both_tags_is_refused() {
+        for (value, expected) in [
+            (&b""[..], ReplacesError::CallId),
+            (b";to-tag=1;from-tag=2", ReplacesError::CallId),
+            (b"a b;to-tag=1;from-tag=2", ReplacesError::CallId),
+            (b"a;to-tag=;from-tag=2", ReplacesError::ToTag),
+            (b"a;to-tag=1", ReplacesError::FromTag),
+        ] {
+            assert_eq!(Replaces::parse(value), Err(expected));
         }
         // An escape cannot inject a header field.
         assert_eq!(Replaces::of_headers(b"Replaces=a%0d%0aX:y;to-tag=1;from-tag=2"), None);

@@ -5,7 +5,7 @@ use crate::client_transaction::{Cancel, Client, ClientId, Owner, RequestResult, 
 use crate::config::AccountId;
 use crate::core::{Core, contact, via};
 use crate::draft::{Draft, SESSION};
-use crate::event::{CallId, Event, Failure, Location, Ticket};
+use crate::event::{CallId, Event, Failure, Ticket};
 use crate::token::Token;
 use alloc::vec::Vec;
 use core::fmt;
@@ -13,7 +13,7 @@ use core::net::SocketAddr;
 use sip::dialog::Dialog;
 use sip::locate::{Destination, Host};
 use sip::transaction::TimerAction;
-use sip::{Encode, Flow, HeaderName, Instant, Message, Method, Transport, Uri};
+use sip::{Encode, Flow, HeaderName, Instant, Location, Message, Method, Transport, Uri};
 
 /// The maximum length of a request over UDP in bytes, with an unknown path MTU (RFC 3261 section
 /// 18.1.1).
@@ -169,7 +169,7 @@ impl Core {
     ) -> Option<RequestResult<'static>> {
         let id = self.clients.of_ticket(ticket)?;
         let client = self.clients.all.get_mut(id)?;
-        client.others = locations.iter().map(Location::flow).collect();
+        client.others = locations.iter().filter_map(Location::flow).collect();
         if matches!(client.owner, Owner::Registration(_)) {
             // Their number is bounded: a DNS message holds few addresses of a name.
             self.proxies

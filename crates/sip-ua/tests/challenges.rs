@@ -29,6 +29,7 @@ impl Caller {
         let flow = Flow { transport: Transport::Udp, local, remote, connection: None };
         while let Some(event) = agent.poll_event() {
             if let Event::Locate { ticket, .. } = event {
+                let local = Some(local);
                 let location = Location { transport: Transport::Udp, remote, local };
                 agent.located(now, ticket, &[location]);
             }

@@ -91,7 +91,7 @@ impl Caller {
 
     /// Returns the next message with its flow. Queries before it are answered.
     fn next(&mut self) -> (Flow, String) {
-        let local = address(0);
+        let local = Some(address(0));
         while let Some(event) = self.agent.poll_event() {
             if let Event::Locate { ticket, .. } = event {
                 let location = Location { transport: Transport::Udp, remote: place(1), local };

@@ -1,7 +1,8 @@
 //! Flows: the transport association of a message, over which others can be sent back (RFC 5626
-//! section 2).
+//! section 2). Messages to send on a flow, and locations to which a flow can be opened.
 
 use crate::Transport;
+use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
 use core::num::NonZeroU64;
@@ -157,6 +158,47 @@ impl Flow {
             }
             _ => self.transport,
         }
+    }
+}
+
+/// A SIP message to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// The flow to send it on.
+    pub flow: Flow,
+    /// The complete message.
+    pub bytes: Vec<u8>,
+}
+
+/// One address of a destination: an element of the answer to a look-up (RFC 3263), with the local
+/// address towards it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The transport.
+    pub transport: Transport,
+    /// The remote address.
+    pub remote: SocketAddr,
+    /// The local address to send from, which Via and Contact name. It is not a wildcard, has the
+    /// port of the listener, and as far as is known, the other end can reach it. `None` if the
+    /// owner does not know it: a proxy chooses one of its listeners, and a user agent does not use
+    /// the location.
+    pub local: Option<SocketAddr>,
+}
+
+impl Location {
+    /// The flow to this location, which is to be opened. `None` without a local address.
+    #[must_use]
+    pub fn flow(&self) -> Option<Flow> {
+        let Self { transport, remote, local } = *self;
+        Some(Flow { transport, local: local?, remote, connection: None })
+    }
+}
+
+impl From<Flow> for Location {
+    /// The location at the remote end of `flow`.
+    fn from(flow: Flow) -> Self {
+        let Flow { transport, local, remote, .. } = flow;
+        Self { transport, remote, local: Some(local) }
     }
 }
 

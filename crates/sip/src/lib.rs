@@ -37,7 +37,7 @@ mod transport;
 pub mod uri;
 
 pub use encode::{Encode, write_decimal, write_ip};
-pub use flow::{Connection, Endpoint, Flow};
+pub use flow::{Connection, Endpoint, Flow, Location, Transmit};
 pub use header::{HeaderError, HeaderName};
 pub use message::{Message, StartLine};
 pub use method::Method;

@@ -117,28 +117,30 @@ pub enum Host<'a> {
 
 impl<'a> Host<'a> {
     /// Parses a host. An IPv6 address has brackets.
-    #[must_use]
-    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+    ///
+    /// # Errors
+    /// [`UriError::Host`]: the bytes are neither an address nor a name.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, UriError> {
         if let [b'[', inner @ .., b']'] = bytes {
-            return ipv6(inner).map(|address| Self::Ip(address.into()));
+            return ipv6(inner).map(|address| Self::Ip(address.into())).ok_or(UriError::Host);
         }
-        if bytes.last()?.is_ascii_digit() {
+        if bytes.last().ok_or(UriError::Host)?.is_ascii_digit() {
             if let Some(address) = ipv4(bytes) {
-                return Some(Self::Ip(address.into()));
+                return Ok(Self::Ip(address.into()));
             }
             // A name of only digits and dots would be ambiguous with a mistyped address.
             if bytes.iter().all(|&byte| byte.is_ascii_digit() || byte == b'.') {
-                return None;
+                return Err(UriError::Host);
             }
         }
         let mut labels = bytes;
         while let Some(dot) = lex::find(b'.', labels) {
             if dot == 0 {
-                return None;
+                return Err(UriError::Host);
             }
             labels = &labels[dot + 1..];
         }
-        Set::HOST_NAME.has_all(bytes).then_some(Self::Name(bytes))
+        Set::HOST_NAME.has_all(bytes).then_some(Self::Name(bytes)).ok_or(UriError::Host)
     }
 
     /// Returns true if both are the same host. Names are case-insensitive and may end with a dot.
@@ -246,13 +248,11 @@ pub fn unescape(user: &[u8]) -> Cow<'_, [u8]> {
 /// Splits `host[:port]` and parses both parts.
 pub(crate) fn host_port(bytes: &[u8]) -> Result<(Host<'_>, Option<u16>), UriError> {
     let host_end = match bytes.first() {
-        Some(b'[') => {
-            bytes.iter().position(|&byte| byte == b']').map(|at| at + 1).ok_or(UriError::Host)?
-        }
+        Some(b'[') => lex::find(b']', bytes).map(|at| at + 1).ok_or(UriError::Host)?,
         _ => lex::find(b':', bytes).unwrap_or(bytes.len()),
     };
     let (host, rest) = bytes.split_at(host_end);
-    let host = Host::parse(lex::trim(host)).ok_or(UriError::Host)?;
+    let host = Host::parse(lex::trim(host))?;
     let port = match lex::trim(rest) {
         [] => None,
         [b':', digits @ ..] => Some(port(lex::trim(digits))?),
@@ -360,10 +360,10 @@ impl<'a> SipUri<'a> {
         let (host, port) = match parts.colon.filter(|&colon| colon < host.len()) {
             _ if host.get(host_start) == Some(&b'[') => host_port(&host[host_start..])?,
             Some(colon) => {
-                let name = Host::parse(&host[host_start..colon]).ok_or(UriError::Host)?;
+                let name = Host::parse(&host[host_start..colon])?;
                 (name, Some(port(&host[colon + 1..])?))
             }
-            None => (Host::parse(&host[host_start..]).ok_or(UriError::Host)?, None),
+            None => (Host::parse(&host[host_start..])?, None),
         };
         let params = named_params(params)?;
         if header_fields(headers).nth(MAX_URI_PARAMS).is_some() {

@@ -36,7 +36,7 @@ fn main() {
                     let location = |host| Location {
                         transport: Transport::Udp,
                         remote: ([192, 0, 2, host], 5060).into(),
-                        local: ([192, 0, 2, 7], 5060).into(),
+                        local: Some(([192, 0, 2, 7], 5060).into()),
                     };
                     registry.located(now, ticket, &[location(1), location(2)]);
                 }

@@ -5,8 +5,7 @@ use crate::report::State;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use sip::{Duration, Instant, Transport};
-use sip_ua::Location;
+use sip::{Duration, Flow, Instant, Transport};
 
 /// The base and the maximum of the time before a failed server is asked again (RFC 5626 section
 /// 4.5).
@@ -19,7 +18,8 @@ pub(crate) type Key = (Transport, SocketAddr);
 /// A server of a trunk.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    pub(crate) location: Location,
+    /// The flow to it.
+    pub(crate) flow: Flow,
     pub(crate) state: State,
     /// The reason of the state, if it is a failure.
     pub(crate) reason: String,
@@ -32,9 +32,9 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn new(location: Location, now: Instant) -> Self {
+    fn new(flow: Flow, now: Instant) -> Self {
         Self {
-            location,
+            flow,
             state: State::Unknown,
             reason: String::new(),
             since: now,
@@ -44,7 +44,7 @@ impl Place {
     }
 
     pub(crate) const fn key(&self) -> Key {
-        (self.location.transport, self.location.remote)
+        (self.flow.transport, self.flow.remote)
     }
 
     fn set(&mut self, state: State, now: Instant) {
@@ -70,25 +70,25 @@ impl Places {
     /// Takes over the located servers. The order of the same servers is kept: the DNS distributes
     /// equal ones at random, and the trunk would move with each look-up. Returns true if anything
     /// changed.
-    pub(crate) fn replace(&mut self, locations: &[Location], now: Instant) -> bool {
-        let key = |location: &Location| (location.transport, location.remote);
-        let is_same = locations.len() == self.0.len()
-            && locations.iter().all(|location| self.get(key(location)).is_some());
+    pub(crate) fn replace(&mut self, flows: &[Flow], now: Instant) -> bool {
+        let key = |flow: &Flow| (flow.transport, flow.remote);
+        let is_same =
+            flows.len() == self.0.len() && flows.iter().all(|flow| self.get(key(flow)).is_some());
         if is_same {
             let mut has_changed = false;
-            for location in locations {
-                if let Some(place) = self.get_mut(key(location)) {
-                    has_changed |= place.location != *location;
-                    place.location = *location;
+            for flow in flows {
+                if let Some(place) = self.get_mut(key(flow)) {
+                    has_changed |= place.flow != *flow;
+                    place.flow = *flow;
                 }
             }
             return has_changed;
         }
-        let place = |location: &Location| match self.get(key(location)) {
-            Some(known) => Place { location: *location, ..known.clone() },
-            None => Place::new(*location, now),
+        let place = |flow: &Flow| match self.get(key(flow)) {
+            Some(known) => Place { flow: *flow, ..known.clone() },
+            None => Place::new(*flow, now),
         };
-        self.0 = locations.iter().map(place).collect();
+        self.0 = flows.iter().map(place).collect();
         true
     }
 
@@ -130,11 +130,11 @@ impl Places {
     }
 
     /// Takes the failed servers that are to be asked again at `now`.
-    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<Location> {
+    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<Flow> {
         let is_due = |retry: &mut Instant| *retry <= now;
         let due = self.0.iter_mut().filter_map(|place| {
             place.retry.take_if(is_due)?;
-            Some(place.location)
+            Some(place.flow)
         });
         due.collect()
     }

@@ -102,7 +102,7 @@ impl Registry {
     }
 
     /// Passes the answer to [`Event::Locate`]: the servers in the order of preference. Empty if the
-    /// look-up failed.
+    /// look-up failed. Those without a local address are not used.
     pub fn located(&mut self, now: Instant, ticket: Ticket, locations: &[Location]) {
         for trunk in &mut self.trunks {
             if trunk.located(ticket, locations, &mut self.shared, now) {

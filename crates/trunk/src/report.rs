@@ -2,8 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use sip::Instant;
-use sip_ua::Location;
+use sip::{Flow, Instant};
 
 /// The state of a server or of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +35,8 @@ pub struct TrunkReport {
 /// The state of a server of a trunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceReport {
-    /// The server.
-    pub location: Location,
+    /// The flow to the server.
+    pub flow: Flow,
     /// True if it is the target of the trunk.
     pub is_target: bool,
     /// Its state.
@@ -70,10 +69,10 @@ pub struct AccountReport {
 /// The target of a trunk, and the marks of its requests, for the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrunkView {
-    /// The target of requests now. `None` if the trunk is not usable.
-    pub target: Option<Location>,
-    /// All servers of the trunk.
-    pub locations: Vec<Location>,
+    /// The flow to the target of requests now. `None` if the trunk is not usable.
+    pub target: Option<Flow>,
+    /// The flows to all servers of the trunk.
+    pub servers: Vec<Flow>,
     /// The user parts of the contacts of its accounts.
     pub contacts: Vec<String>,
     /// The user parts of the addresses-of-record of its accounts.

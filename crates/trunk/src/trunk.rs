@@ -185,7 +185,9 @@ impl Trunk {
             return false;
         }
         self.lookup.pending = None;
-        if locations.is_empty() {
+        // Without a listener of the transport nothing can be sent.
+        let flows: Vec<Flow> = locations.iter().filter_map(Location::flow).collect();
+        if flows.is_empty() {
             let longest = LOCATE_AGAIN.times(2 << self.lookup.failures.min(8));
             let wait = shared.random.upper_half(longest.min(LONGEST_LOCATE_WAIT));
             self.lookup.failures += 1;
@@ -205,11 +207,11 @@ impl Trunk {
             return true;
         }
         self.lookup = Lookup { next: Some(now + LOCATE_EVERY), ..Lookup::default() };
-        let before = self.target_location();
-        let has_changed = self.places.replace(locations, now);
+        let before = self.target_flow();
+        let has_changed = self.places.replace(&flows, now);
         // The local address may be another one.
         let is_moved = has_changed
-            && before.is_some_and(|before| self.target_location().is_some_and(|it| it != before));
+            && before.is_some_and(|before| self.target_flow().is_some_and(|it| it != before));
         self.choose(is_moved, shared, now);
         self.drain(shared, now);
         true
@@ -247,21 +249,21 @@ impl Trunk {
 
     /// Sends an OPTIONS to the target, and plans the next one.
     fn probe_target(&mut self, shared: &mut Shared, now: Instant) {
-        let (Some(every), Some(location)) = (self.config.probe, self.target_location()) else {
+        let (Some(every), Some(flow)) = (self.config.probe, self.target_flow()) else {
             return;
         };
         let every = every.as_micros();
         let tenth = shared.random.upper_half(Duration::from_micros(every / 5));
         self.next_probe = Some(now + Duration::from_micros(every * 9 / 10) + tenth);
-        self.probe(location, now);
+        self.probe(flow, now);
     }
 
-    fn probe(&mut self, location: Location, now: Instant) {
-        let key = (location.transport, location.remote);
+    fn probe(&mut self, flow: Flow, now: Instant) {
+        let key = (flow.transport, flow.remote);
         if self.probes.iter().any(|(_, of)| *of == key) {
             return;
         }
-        if let Ok(id) = self.agent.options(now, Some(PROBING), &self.config.uri, &location) {
+        if let Ok(id) = self.agent.options(now, Some(PROBING), &self.config.uri, &flow) {
             self.probes.push((id, key));
         }
     }
@@ -313,11 +315,11 @@ impl Trunk {
         if self.next_probe.take_if(is_due).is_some() {
             self.probe_target(shared, now);
         }
-        for location in self.places.take_due(now) {
+        for flow in self.places.take_due(now) {
             match self.config.probe {
-                Some(_) => self.probe(location, now),
+                Some(_) => self.probe(flow, now),
                 None => {
-                    self.places.pardon((location.transport, location.remote), now);
+                    self.places.pardon((flow.transport, flow.remote), now);
                     self.choose(false, shared, now);
                 }
             }
@@ -342,7 +344,7 @@ impl Trunk {
         while let Some(event) = self.agent.poll_event() {
             match event {
                 sip_ua::Event::Locate { ticket, .. } => {
-                    let location = self.target_location();
+                    let location = self.target_flow().map(Location::from);
                     self.agent.located(now, ticket, location.as_slice());
                 }
                 sip_ua::Event::Registration { account, state } => {
@@ -465,8 +467,9 @@ impl Trunk {
         Some(Transmit { flow: flow.internal_to(Endpoint::Trunk(self.number)), bytes })
     }
 
-    fn target_location(&self) -> Option<Location> {
-        self.places.get(self.target?).map(|place| place.location)
+    /// The flow to the target.
+    fn target_flow(&self) -> Option<Flow> {
+        self.places.get(self.target?).map(|place| place.flow)
     }
 
     fn is_usable(&self, now: Instant) -> bool {
@@ -479,8 +482,8 @@ impl Trunk {
 
     pub(crate) fn view(&self, now: Instant) -> TrunkView {
         TrunkView {
-            target: self.target_location().filter(|_| self.is_usable(now)),
-            locations: self.places.0.iter().map(|place| place.location).collect(),
+            target: self.target_flow().filter(|_| self.is_usable(now)),
+            servers: self.places.0.iter().map(|place| place.flow).collect(),
             contacts: self.accounts.iter().map(|account| account.contact.clone()).collect(),
             users: self.accounts.iter().map(|account| account.user.clone()).collect(),
         }
@@ -488,7 +491,7 @@ impl Trunk {
 
     pub(crate) fn report(&self, now: Instant) -> TrunkReport {
         let places = self.places.0.iter().map(|place| PlaceReport {
-            location: place.location,
+            flow: place.flow,
             is_target: self.target == Some(place.key()),
             state: place.state,
             reason: place.reason.clone(),

@@ -180,13 +180,7 @@ fn a_trunk_without_options_is_tried_again_after_a_time() {
         0
     );
     // A failed call is enough to move it.
-    let call = location(server(1));
-    let flow = sip::Flow {
-        transport: call.transport,
-        local: call.local,
-        remote: call.remote,
-        connection: None,
-    };
+    let flow = location(server(1)).flow().expect("a local address");
     world.registry.call_failed(world.now, 0, &flow, "no answer");
     world.pass(1);
     assert_eq!(world.target(), Some(server(2)));
@@ -199,11 +193,8 @@ fn a_failed_call_has_the_server_asked_at_once() {
     world.configure(&[trunk("a", &[])]);
     world.pass(5);
     assert_eq!(world.target(), Some(server(1)), "it does not register");
-    let flow = world.requests[0].clone();
-    let before = world.now;
-    let remote = flow.server;
-    let of = location(remote);
-    let flow = sip::Flow { transport: of.transport, local: of.local, remote, connection: None };
+    let (before, server_of_request) = (world.now, world.requests[0].server);
+    let flow = location(server_of_request).flow().expect("a local address");
     world.registry.call_failed(world.now, 0, &flow, "503 Service Unavailable");
     world.pass(1);
     assert_eq!(world.count(1, "OPTIONS", before), 1);
@@ -271,7 +262,7 @@ fn after_any_history_a_trunk_is_registered_where_it_should_be() {
         // The longest wait of a server, and then that of an account.
         world.pass(2 * 1800 + 60);
         let target = world.target().unwrap_or_else(|| panic!("{seed}: {:?}", world.report()));
-        assert_eq!(target, world.report().places[0].location.remote, "seed {seed}");
+        assert_eq!(target, world.report().places[0].flow.remote, "seed {seed}");
         for user in ["1", "2"] {
             let key = (target, user.to_owned());
             assert!(world.bindings.contains_key(&key), "seed {seed}: {:?}", world.report());

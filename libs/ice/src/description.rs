@@ -36,8 +36,8 @@ pub(crate) fn read(candidate: &ice::Candidate<'_>) -> Option<Candidate> {
 /// Writes the line of a local candidate.
 pub(crate) fn write(candidate: &Candidate, out: &mut String) {
     let text = candidate.to_sdp_string();
-    let value = text.strip_prefix("candidate:").and_then(ice::Candidate::parse);
-    if let Some(value) = value {
+    let value = text.strip_prefix("candidate:").map(ice::Candidate::parse);
+    if let Some(Ok(value)) = value {
         let _ = write!(out, "a=candidate:{value}\r\n");
     }
 }

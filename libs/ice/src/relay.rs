@@ -87,7 +87,8 @@ impl Relay {
     /// Sends a datagram to a peer. Without a permission of the server it is lost.
     pub(crate) fn send(&self, peer: SocketAddr, bytes: &[u8]) -> Option<Output> {
         let mut message = Vec::with_capacity(bytes.len() + 4);
-        self.client.send(peer, bytes, &mut message).then(|| self.output(message))?
+        self.client.send(peer, bytes, &mut message).ok()?;
+        self.output(message)
     }
 
     /// Octets for the server; `None` if no socket reaches it.

@@ -133,7 +133,7 @@ impl World<'_> {
                     let place = |remote: ([u8; 4], u16)| Location {
                         transport: Transport::Udp,
                         remote: remote.into(),
-                        local: HERE.into(),
+                        local: Some(HERE.into()),
                     };
                     let places = [place(PEER), place(STRANGER)];
                     let count = self.choices.below(3);

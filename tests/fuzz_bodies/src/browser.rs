@@ -1,7 +1,7 @@
 //! The leg of a browser: descriptions, checks of ICE, handshakes and media.
 
 use ice::stun::{BINDING, Class, TransactionId, Writer, attribute_type as at};
-use ice::{Credentials, LiteAgent, Reaction};
+use ice::{CheckOutcome, Credentials, LiteAgent};
 use parking_lot::{Mutex, RawMutex};
 use relay::{
     Calls, Channel, End, Host, Keying, Limits, NoPort, Passage, Ports, Relay, Role, Side, Stream,
@@ -95,14 +95,14 @@ pub fn ice(bytes: &[u8]) {
         let before = (agent.selected(), agent.consent_end());
         let _ = ::ice::called_ufrag(&datagram);
         match agent.receive(now, from, &datagram, &mut out) {
-            Reaction::Answered { is_new_selection } => {
+            CheckOutcome::Success { is_new_selection } => {
                 assert!(is_ours, "a check without the password is taken");
                 assert!(agent.is_checked(from));
                 assert_eq!(before.0 != agent.selected(), is_new_selection);
             }
             other => {
                 assert_eq!(before, (agent.selected(), agent.consent_end()));
-                assert!(other == Reaction::Ignored || out.len() <= datagram.len());
+                assert!(other == CheckOutcome::Ignored || out.len() <= datagram.len());
             }
         }
     }

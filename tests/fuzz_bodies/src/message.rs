@@ -67,7 +67,7 @@ fn every_parser(value: &[u8]) {
         let text = [&text, cseq.method.as_bytes()].concat();
         assert_eq!(CSeq::parse(&text), Ok(cseq));
     }
-    let _ = (RAck::parse(value), number(name, value, 255), q_value(value), timestamp(value));
+    let _ = (RAck::parse(value), number(name, value, 255), q_value(name, value), timestamp(value));
     let _ = (delta_seconds(name, value), media_type(value), retry_after(value));
     let _ = (session_expires(value), tokens(value).count());
     params(Params::new(value));

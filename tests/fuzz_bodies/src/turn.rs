@@ -153,7 +153,7 @@ pub fn turn(bytes: &[u8]) {
                     0 => turn.client.permit(turn.now, peer.ip()),
                     _ => turn.client.bind(turn.now, peer),
                 }
-                turn.client.send(peer, bytes, &mut Vec::new());
+                let _ = turn.client.send(peer, bytes, &mut Vec::new());
             }
             _ => {
                 let indication = turn.response(Class::Indication, false, bytes);

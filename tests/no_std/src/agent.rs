@@ -33,7 +33,7 @@ fn is_sent(agent: &mut Agent) -> Option<()> {
     let place = Location {
         transport: Transport::Udp,
         remote: ([192, 0, 2, 9], 5060).into(),
-        local: ([192, 0, 2, 1], 5060).into(),
+        local: Some(([192, 0, 2, 1], 5060).into()),
     };
     agent.located(NOW, ticket, &[place]);
     let sent = agent.poll_transmit()?;

@@ -4,7 +4,7 @@ use ::media::{MediaConfig, Negotiator, ReportSeed, Seed};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
-use ice::{Credentials, LiteAgent, Reaction};
+use ice::{CheckOutcome, Credentials, LiteAgent};
 use rtp::jitter_buffer::{Config, InsertResult, JitterBuffer, Playout};
 use rtp::packet::HeaderFields;
 use rtp::quality::{CodecQuality, mean_opinion_score, rating};
@@ -94,8 +94,8 @@ pub(crate) fn check() -> Option<()> {
     writer.integrity(agent.local().password.as_bytes()).ok()?;
     writer.fingerprint().ok()?;
     let from = ([198, 51, 100, 7], 40_000).into();
-    let reaction = agent.receive(Duration::ZERO, from, &check, &mut response);
-    (reaction == Reaction::Answered { is_new_selection: false }).then_some(())
+    let outcome = agent.receive(Duration::ZERO, from, &check, &mut response);
+    (outcome == CheckOutcome::Success { is_new_selection: false }).then_some(())
 }
 
 pub(crate) fn agree() -> Option<()> {

@@ -133,7 +133,7 @@ impl Side {
             Host::Ip(ip) => Some(SocketAddr::new(*ip, destination.port.unwrap_or(5060))),
             Host::Name(_) => self.server,
         };
-        let (transport, local) = (self.link.transport(), self.link.address());
+        let (transport, local) = (self.link.transport(), Some(self.link.address()));
         Some(Location { transport, remote: remote?, local })
     }
 

@@ -482,7 +482,7 @@ impl Phone {
                 Search::Stun => self.stun = targets.first().map(|target| target.address),
                 Search::Engine(ticket) => {
                     let Some(ours) = self.ours() else { continue };
-                    let local = SocketAddr::new(IpAddr::V4(ours), SIP);
+                    let local = Some(SocketAddr::new(IpAddr::V4(ours), SIP));
                     let location = |target: &sip::locate::Target| Location {
                         transport: target.transport,
                         remote: target.address,

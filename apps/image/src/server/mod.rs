@@ -35,8 +35,8 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use media::RelayedMedia;
 use shortage::Level;
-use sip::{Duration, Flow, Instant, Transport};
-use sip_server::{Event, Location, Output, Ticket, Timing, Worker};
+use sip::{Duration, Flow, Instant, Location, Transport};
+use sip_server::{Event, Output, Ticket, Timing, Worker};
 use syslog::Syslog;
 
 /// Maximum number of messages handled before timers run.

@@ -462,7 +462,7 @@ impl Phone {
                     let locations = targets.iter().map(|target| Location {
                         transport: target.transport,
                         remote: target.address,
-                        local: self.links.local_towards(target.address),
+                        local: Some(self.links.local_towards(target.address)),
                     });
                     let locations: Vec<Location> = locations.collect();
                     self.agent.located(self.clock.now(), ticket, &locations);

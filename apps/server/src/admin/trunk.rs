@@ -45,9 +45,7 @@ pub(crate) struct Part {
 impl Trunk {
     /// The state in `report` at `now`.
     pub(crate) fn new(report: &TrunkReport, now: Instant) -> Self {
-        let name = |place: &PlaceReport| {
-            format!("{}:{}", place.location.transport.uri_name(), place.location.remote)
-        };
+        let name = |place: &PlaceReport| place.flow.to_string();
         let left = |time: Option<Instant>| time.map(|time| time.since(now).as_secs());
         let server = |place: &PlaceReport| Part {
             name: name(place),

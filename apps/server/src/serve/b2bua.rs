@@ -9,6 +9,7 @@ use crate::log;
 use crate::trace::Tracer;
 use b2bua::{
     B2bua, CallReport, Counters, Decision, Event, InfoDigit, Question, RequestId, Transmit, Trunk,
+    UnknownCall,
 };
 use numbers::usage::{UsageLimits, Use};
 use parking_lot::Mutex;
@@ -273,11 +274,17 @@ impl SharedB2bua {
         self.b2bua.lock().reports()
     }
 
-    /// Ends the call with the number `call`. Returns false if there is no such call.
-    pub(super) fn hang_up(&self, now: Instant, call: u64, reason: &str, local: &mut Local) -> bool {
-        let mut is_found = false;
-        self.act(now, local, |b2bua| is_found = b2bua.hang_up(now, call, reason), |_| {});
-        is_found
+    /// Ends the call with the number `call`.
+    pub(super) fn hang_up(
+        &self,
+        now: Instant,
+        call: u64,
+        reason: &str,
+        local: &mut Local,
+    ) -> Result<(), UnknownCall> {
+        let mut ended = Ok(());
+        self.act(now, local, |b2bua| ended = b2bua.hang_up(now, call, reason), |_| {});
+        ended
     }
 
     /// Returns true if a call goes on after the callee has refused its leg with this Call-ID.

@@ -191,10 +191,11 @@ impl Running {
     fn end_of_b2bua(&self, id: &str, call: &b2bua::CallReport) -> Option<CallEnded> {
         let now = self.hub.clock.now();
         let mut local = self.local.lock();
-        let is_found = self.hub.b2bua.hang_up(now, call.call, BY_OPERATOR, &mut local);
+        let ended = self.hub.b2bua.hang_up(now, call.call, BY_OPERATOR, &mut local);
         self.hub.carry_out(&mut local);
+        ended.ok()?;
         let ended = Call::of_b2bua(id.to_owned(), call, now);
-        is_found.then_some(CallEnded { id: ended.id, caller: ended.caller, callee: ended.callee })
+        Some(CallEnded { id: ended.id, caller: ended.caller, callee: ended.callee })
     }
 
     /// Ends the relay of the call `id`, which `call` describes, if it is one of an NG client.

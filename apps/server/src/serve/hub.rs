@@ -25,8 +25,8 @@ use crate::why::Refusals;
 use net::{Clock, Outgoing, Socket};
 use sip::header::CSeq;
 use sip::locate::Destination;
-use sip::{Endpoint, HeaderName, Instant, Message, Transport};
-use sip_server::{CallRecord, Event, Flow, Location, Output, Payers};
+use sip::{Endpoint, HeaderName, Instant, Location, Message, Transport};
+use sip_server::{CallRecord, Event, Flow, Output, Payers};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -274,13 +274,7 @@ impl Hub {
                 local.worker.located(now, ticket, locations, &mut local.out);
             }
             Waiter::Trunks(ticket) => {
-                // Without a listener for the transport nothing can be sent.
-                let with_local = |it: &Location| {
-                    let Location { transport, remote, local } = *it;
-                    Some(trunk::Location { transport, remote, local: local? })
-                };
-                let locations: Vec<_> = locations.iter().filter_map(with_local).collect();
-                let asked = self.trunks.located(now, local, ticket, &locations);
+                let asked = self.trunks.located(now, local, ticket, locations);
                 self.look_up(asked, local);
             }
         }
@@ -497,7 +491,7 @@ fn storage_failure(answer: &[u8]) -> Result<Option<Vec<u8>>, sip::message::Parse
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sip_server::Transmit;
+    use sip_server::OutputMessage;
 
     const ENDS: &str = "Via: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK1;received=192.0.2.9\r\n\
                         From: <sip:a@b>;tag=1\r\nTo: <sip:a@b>;tag=2\r\nCall-ID: x\r\n";
@@ -519,7 +513,7 @@ mod tests {
             let start = out.bytes.len();
             out.bytes.extend_from_slice(text.as_bytes());
             let (range, payers) = (start..out.bytes.len(), Payers::NONE);
-            out.transmits.push(Transmit { flow, range, is_promise, payers });
+            out.transmits.push(OutputMessage { flow, range, is_promise, payers });
         }
         assert_eq!(refuse_promises(&mut out), 1);
         let sent: Vec<_> = out

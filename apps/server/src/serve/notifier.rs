@@ -9,7 +9,7 @@ use notifier::{
 use parking_lot::Mutex;
 use sip::{Endpoint, Instant};
 use sip_server::{
-    CallChange, CallerPlace, Event, LedCall, RingingCall, WatchedCalls, WatchedParty,
+    CallChange, CallerPlace, Event, RetargetedCall, RingingCall, WatchedCalls, WatchedParty,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -54,14 +54,14 @@ impl State {
                     },
                 );
             }
-            CallChange::Led { call, users } => {
+            CallChange::Retargeted { call, users } => {
                 let call = match &call {
-                    LedCall::Transaction(transaction) => {
-                        notifier::LedCall::Transaction(*transaction)
+                    RetargetedCall::Transaction(transaction) => {
+                        notifier::RetargetedCall::Transaction(*transaction)
                     }
-                    LedCall::CallId(call_id) => notifier::LedCall::CallId(call_id),
+                    RetargetedCall::CallId(call_id) => notifier::RetargetedCall::CallId(call_id),
                 };
-                calls.lead(call, users);
+                calls.retarget(call, users);
             }
             CallChange::Response { transaction, status, callee_tag, interval } => {
                 calls.respond(now, transaction, status, &callee_tag, interval);

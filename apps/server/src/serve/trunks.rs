@@ -116,10 +116,9 @@ impl SharedTrunks {
     /// Takes note of the end of the connection `flow`: accounts that were registered on it register
     /// again.
     pub(super) fn closed(&self, now: Instant, local: &mut Local, flow: &Flow) -> Vec<Asked> {
-        let is_of = |location: &Location| {
-            (location.transport, location.remote) == (flow.transport, flow.remote)
-        };
-        let is_of_trunk = self.seen.read().iter().any(|seen| seen.view.locations.iter().any(is_of));
+        let is_of =
+            |server: &Flow| (server.transport, server.remote) == (flow.transport, flow.remote);
+        let is_of_trunk = self.seen.read().iter().any(|seen| seen.view.servers.iter().any(is_of));
         match is_of_trunk {
             true => self.act(now, local, |registry| registry.closed(now, flow)),
             false => Vec::new(),
@@ -209,18 +208,17 @@ impl Seen {
     /// True if `flow` comes from a server of the trunk, or from one of its networks. A trunk that
     /// is reached by TLS calls by TLS.
     fn has_source(&self, flow: &Flow) -> bool {
-        let is_it = |location: &Location| {
-            location.remote.ip().to_canonical() == flow.remote.ip().to_canonical()
-                && (!location.transport.is_secure() || flow.transport.is_secure())
+        let is_it = |server: &Flow| {
+            server.remote.ip().to_canonical() == flow.remote.ip().to_canonical()
+                && (!server.transport.is_secure() || flow.transport.is_secure())
         };
-        self.view.locations.iter().any(is_it)
+        self.view.servers.iter().any(is_it)
             || Network::any_contains(&self.known.sources, flow.remote.ip())
     }
 
     /// True if `flow` comes from the address and the port of a server of the trunk.
     fn is_server(&self, flow: &Flow) -> bool {
-        self.has_source(flow)
-            && self.view.locations.iter().any(|location| location.remote == flow.remote)
+        self.has_source(flow) && self.view.servers.iter().any(|server| server.remote == flow.remote)
     }
 }
 
@@ -228,7 +226,7 @@ impl Trunks for SharedTrunks {
     fn target(&self, trunk: TrunkId) -> Option<TrunkTarget> {
         let seen = self.seen.read();
         let Seen { view, known } = seen.get(usize::from(trunk.0))?;
-        let Location { transport, remote, local } = view.target?;
+        let Flow { transport, remote, local, .. } = view.target?;
         Some(TrunkTarget { transport, remote, local, name: Arc::clone(&known.host) })
     }
 
@@ -267,15 +265,16 @@ mod tests {
 
     #[test]
     fn requests_are_known_by_contact_and_by_source() {
-        let location = |transport, host| Location {
+        let server = |transport, host| Flow {
             transport,
             remote: ([192, 0, 2, host], 5060).into(),
             local: ([192, 0, 2, 7], 5060).into(),
+            connection: None,
         };
         let seen = |transport, name: &str, sources: &[Network]| Seen {
             view: TrunkView {
                 target: None,
-                locations: vec![location(transport, 1), location(transport, 2)],
+                servers: vec![server(transport, 1), server(transport, 2)],
                 contacts: vec![format!("contact-{name}")],
                 users: vec![format!("user-{name}")],
             },
@@ -294,7 +293,7 @@ mod tests {
             seen(Transport::Udp, "c", &[network]),
             seen(Transport::Udp, "d", &[]),
         ];
-        trunks.seen.write()[3].view.locations[0].remote.set_port(5070);
+        trunks.seen.write()[3].view.servers[0].remote.set_port(5070);
         let of = |transport, remote: &str, user: &str| {
             let (local, remote) = (([192, 0, 2, 7], 5060).into(), remote.parse().unwrap());
             let flow = Flow { transport, local, remote, connection: None };

@@ -6,7 +6,7 @@ use super::{MAX_PER_SECOND, Refusal};
 use net::wall_clock;
 use sip::header::{CSeq, NameAddr};
 use sip::{Endpoint, Flow, HeaderName, Message, StartLine};
-use sip_server::Transmit;
+use sip_server::OutputMessage;
 use sip_server::counters::Counters;
 use std::mem::take;
 
@@ -59,7 +59,7 @@ impl Judge {
     pub(crate) fn judge(
         &mut self,
         counters: &Counters,
-        transmits: &[Transmit],
+        transmits: &[OutputMessage],
         bytes: &[u8],
         input: Input<'_>,
     ) -> bool {
@@ -207,8 +207,8 @@ mod tests {
         text.into_bytes()
     }
 
-    fn transmit(length: usize) -> Transmit {
-        Transmit { flow: flow(), range: 0..length, is_promise: false, payers: Payers::NONE }
+    fn transmit(length: usize) -> OutputMessage {
+        OutputMessage { flow: flow(), range: 0..length, is_promise: false, payers: Payers::NONE }
     }
 
     #[test]

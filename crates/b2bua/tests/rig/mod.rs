@@ -328,7 +328,7 @@ impl Rig {
                     let location = Location {
                         transport: Transport::Udp,
                         remote: server(),
-                        local: address(phone),
+                        local: Some(address(phone)),
                     };
                     self.phones[phone].located(now, ticket, &[location]);
                 }
@@ -539,7 +539,8 @@ impl Rig {
         for event in self.events(phone) {
             let Event::Request { request, .. } = event else { continue };
             self.act(phone, |phone, now| {
-                phone.respond(now, request, 200, b"");
+                // The call may have ended since.
+                let _ = phone.respond(now, request, 200, b"");
                 Ok(())
             });
         }

@@ -141,6 +141,7 @@ impl World {
                     if let sip_ua::Event::Locate { ticket, .. } = event {
                         let remote = server_place();
                         let local = *place;
+                        let local = Some(local);
                         let location = Location { transport: Transport::Udp, remote, local };
                         agent.located(now, ticket, &[location]);
                     } else if let Some(Change::Ended(end)) =

@@ -19,6 +19,27 @@ fn packets_pass_between_a_phone_behind_nat_and_one_with_a_public_address() {
     assert_eq!((caller.packets, callee.packets, callee.unsent), (1, 2, 1));
 }
 
+/// A server of the callee plays an announcement before another one answers.
+#[test]
+fn packets_follow_the_answer_after_early_media_of_another_address() {
+    let rig = Rig::new(Limits::default());
+    let (caller, early, callee) = ("198.51.100.1:4000", "203.0.113.9:7000", "203.0.113.1:6000");
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    let role = Role::Response { exchange: 1, is_final: false };
+    let progress = rig.pass(Side::Callee, role, &sdp("203.0.113.9", 7000), |passage| {
+        passage.branch = BRANCH;
+    });
+    let progress = progress.unwrap().unwrap();
+    assert_eq!(rig.send(Side::Callee, early, &rtp(1)).unwrap().0, place(caller));
+    assert_eq!(rig.send(Side::Caller, caller, &rtp(1)).unwrap().0, place(early));
+    let answer = rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    // The caller hears both at the port that both descriptions announce.
+    assert!([&progress, &answer].iter().all(|it| it.contains("m=audio 20000 ")), "{answer}");
+    assert_eq!(rig.send(Side::Caller, caller, &rtp(2)).unwrap().0, place(callee));
+    assert_eq!(rig.send(Side::Callee, early, &rtp(2)), Err(Drop::Source));
+    assert_eq!(rig.send(Side::Callee, callee, &rtp(3)).unwrap().0, place(caller));
+}
+
 #[test]
 fn packets_of_strangers_are_refused_before_and_after_the_first_packet() {
     let rig = Rig::new(Limits::default());

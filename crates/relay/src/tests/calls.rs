@@ -140,6 +140,34 @@ fn a_call_ends_soon_by_silence_after_an_rtcp_bye() {
     assert!(expire(&rig, 160).is_empty());
 }
 
+/// Phones that suppress silence send comfort noise once, and then RTCP alone.
+#[test]
+fn a_call_goes_on_with_rtcp_while_an_end_suppresses_silence() {
+    let with_noise = |host, port| sdp(host, port).replace("AVP 0 ", "AVP 0 13 ");
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&with_noise("198.51.100.1", 4000));
+    rig.first_answer(&with_noise("203.0.113.1", 6000)).unwrap();
+    let send = |second, packet: &[u8]| {
+        rig.now.set(Duration::from_secs(second));
+        rig.send(Side::Caller, "198.51.100.1:4000", packet).unwrap();
+    };
+    let empty_report = [0x80, 201, 0, 1, 0, 0, 0, 9];
+    let mut noise = rtp(2);
+    noise[1] = 13;
+    send(1, &rtp(1));
+    send(2, &noise);
+    for second in [62, 120] {
+        assert!(expire(&rig, second).is_empty(), "{second}");
+        send(second, &empty_report);
+    }
+    assert!(expire(&rig, 180).is_empty());
+    // After speech RTCP does not count.
+    send(180, &rtp(3));
+    send(230, &empty_report);
+    assert!(expire(&rig, 240).is_empty());
+    assert_eq!(expire(&rig, 241)[0].fault(), "has no packets");
+}
+
 #[test]
 fn a_call_that_is_not_answered_ends_after_the_last_progress() {
     let rig = Rig::new(Limits::default());

@@ -1,6 +1,7 @@
 //! SRTP keys that end at the relay.
 
 use super::*;
+use srtp::plus::{Placement, Scheme, SrtpPlus};
 
 #[test]
 fn keys_end_at_the_relay_on_either_side_and_last_over_a_new_offer() {
@@ -44,4 +45,26 @@ fn a_leg_in_clear_stays_in_clear() {
     let role = Role::Offer { exchange: 9 };
     let offer = rig.pass(Side::Callee, role, &there.offer(), |_| {}).unwrap().unwrap();
     assert!(offer.contains(" RTP/AVP ") && !offer.contains("a=crypto"), "{offer}");
+}
+
+#[test]
+fn a_phone_with_srtp_plus_has_it_on_its_leg() {
+    for placement in [Placement::Trailer, Placement::Extension(5)] {
+        let mut rig = Rig::new(Limits::default());
+        rig.keying = Keying::Clear;
+        let plus = Some(SrtpPlus { scheme: Scheme::Header, placement });
+        let config = MediaConfig { security: Security::Required, plus, ..MediaConfig::default() };
+        let (mut here, mut there) =
+            (Phone::with(CALLER, config), Phone::new(CALLEE, Security::Off));
+        let answer = there.answer(&rig.first_offer(&here.offer())).unwrap();
+        let answer = rig.first_answer(&answer).unwrap();
+        assert!(answer.contains(" -SRTP-PLUS=4/"), "{answer}");
+        here.accept(&answer);
+        // A receiver refuses packets without a tag.
+        here.talk(&rig, Side::Caller, &mut there);
+        there.talk(&rig, Side::Callee, &mut here);
+        rig.renew(&mut there, &mut here);
+        here.talk(&rig, Side::Caller, &mut there);
+        there.talk(&rig, Side::Callee, &mut here);
+    }
 }

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
-use ice::{LiteAgent, Reaction};
+use ice::{CheckOutcome, LiteAgent};
 use media::DtlsPeer;
 
 /// The other end of a handshake, and the agent of ICE.
@@ -59,7 +59,7 @@ impl WebLeg {
     ) -> Option<usize> {
         let check = buffer.get(..length)?;
         let agent = self.agent.as_mut()?;
-        if agent.receive(now, from, check, &mut self.response) == Reaction::Ignored {
+        if agent.receive(now, from, check, &mut self.response) == CheckOutcome::Ignored {
             return None;
         }
         let length = self.response.len();

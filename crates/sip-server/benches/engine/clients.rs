@@ -19,6 +19,8 @@ const DOMAIN: &str = "example.com";
 const SERVER: &str = "192.0.2.1:5060";
 const SDP: &str = "application/sdp";
 const USER_AGENT: &str = "bench";
+/// The password of each user.
+const PASSWORD: &str = "secret";
 /// The lifetime of transactions in seconds (RFC 3261, timers H, J and L). After this time their
 /// number is constant.
 const REMEMBERED: u64 = 33;
@@ -93,7 +95,7 @@ pub(crate) fn server(work: Work, users: usize) -> Arc<Server> {
     let server = Arc::new(Server::new(config, &[7; 32]));
     for user in 0..users {
         let name = name(user);
-        let ha1 = Ha1Set::new(name.as_bytes(), DOMAIN.as_bytes(), b"secret");
+        let ha1 = Ha1Set::new(name.as_bytes(), DOMAIN.as_bytes(), PASSWORD.as_bytes());
         server.add_user(format!("{name}@{DOMAIN}").as_bytes(), ha1);
     }
     server
@@ -103,7 +105,8 @@ fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-fn name(user: usize) -> String {
+/// The name of the user with this number.
+pub(crate) fn name(user: usize) -> String {
     format!("user{user:06}")
 }
 
@@ -256,7 +259,7 @@ impl Client {
                 acks.push((*operation, *flow, ack_of(&request, &response)));
             }
             let user = name(self.first + users[*operation]);
-            again.push((*operation, *flow, with_credentials(&request, &response, &user)));
+            again.push((*operation, *flow, with_credentials(&request, &response, &user, PASSWORD)));
         }
         assert_eq!(again.len(), users.len(), "each is challenged once");
         self.feed(&acks);
@@ -270,7 +273,7 @@ impl Client {
             let user = self.first + user;
             let serial = self.serial + at as u64;
             let mut out = Vec::new();
-            write(&Phone { user, name: name(user), serial }, &mut out);
+            write(&Phone::new(user, serial), &mut out);
             (at, flow(user), out)
         };
         let requests = users.iter().enumerate().map(request).collect();
@@ -279,18 +282,7 @@ impl Client {
     }
 
     fn register(&mut self, users: &[usize]) {
-        let requests = self.requests(users, |phone, out| {
-            let call_id = (format!("r{:08}", phone.user), "@", phone.host());
-            // The serial numbers of a client may exceed the range of CSeq.
-            let cseq = (2 * phone.serial as u32 + 1) & 0x7fff_ffff;
-            phone
-                .outside(("sip:", DOMAIN), ("<", phone.address_of_record(), ">"), call_id)
-                .request(Method::Register, cseq, phone.via(), out)
-                .field(HeaderName::Contact, phone.contact())
-                .field(HeaderName::Expires, 3600_u32)
-                .field(HeaderName::UserAgent, USER_AGENT)
-                .end();
-        });
+        let requests = self.requests(users, Phone::write_register);
         self.succeed(&requests, users);
     }
 
@@ -314,21 +306,7 @@ impl Client {
 
     fn invites(&mut self, users: &[usize], callee: impl Fn(usize) -> String) -> Vec<Sent> {
         let first = self.first;
-        self.requests(users, |phone, out| {
-            let uri = ("sip:", callee(phone.user - first), "@", DOMAIN);
-            let session = format!(
-                "v=0\r\no=- 1 1 IN IP4 {ip}\r\ns=-\r\nc=IN IP4 {ip}\r\nt=0 0\r\nm=audio 40000 RTP/AVP 0\r\n\
-                 a=rtpmap:0 PCMU/8000\r\n",
-                ip = phone.host().ip()
-            );
-            phone
-                .outside(&uri, ("<", &uri, ">"), phone.call_id())
-                .request(Method::Invite, 1, phone.via(), out)
-                .field(HeaderName::Contact, phone.contact())
-                .field(HeaderName::ContentType, SDP)
-                .field(HeaderName::UserAgent, USER_AGENT)
-                .body("", session.as_bytes());
-        })
+        self.requests(users, |phone, out| phone.write_invite(&callee(phone.user - first), out))
     }
 
     /// Calls that the server rejects or redirects.
@@ -392,13 +370,51 @@ fn cpu_time() -> Duration {
 }
 
 /// The sender of a request outside of dialogs.
-struct Phone {
+pub(crate) struct Phone {
     user: usize,
-    name: String,
+    pub(crate) name: String,
     serial: u64,
 }
 
 impl Phone {
+    /// A phone with the number `user`, which need not be that of a user of the server. `serial` is
+    /// another one for each request.
+    pub(crate) fn new(user: usize, serial: u64) -> Self {
+        Self { user, name: name(user), serial }
+    }
+
+    pub(crate) fn flow(&self) -> Flow {
+        flow(self.user)
+    }
+
+    pub(crate) fn write_register(&self, out: &mut Vec<u8>) {
+        let call_id = (format!("r{:08}", self.user), "@", self.host());
+        // The serial numbers of a client may exceed the range of CSeq.
+        let cseq = (2 * self.serial as u32 + 1) & 0x7fff_ffff;
+        self.outside(("sip:", DOMAIN), ("<", self.address_of_record(), ">"), call_id)
+            .request(Method::Register, cseq, self.via(), out)
+            .field(HeaderName::Contact, self.contact())
+            .field(HeaderName::Expires, 3600_u32)
+            .field(HeaderName::UserAgent, USER_AGENT)
+            .end();
+    }
+
+    /// Writes an INVITE to the user `callee`.
+    pub(crate) fn write_invite(&self, callee: &str, out: &mut Vec<u8>) {
+        let uri = ("sip:", callee, "@", DOMAIN);
+        let session = format!(
+            "v=0\r\no=- 1 1 IN IP4 {ip}\r\ns=-\r\nc=IN IP4 {ip}\r\nt=0 0\r\nm=audio 40000 RTP/AVP 0\r\n\
+             a=rtpmap:0 PCMU/8000\r\n",
+            ip = self.host().ip()
+        );
+        self.outside(&uri, ("<", &uri, ">"), self.call_id())
+            .request(Method::Invite, 1, self.via(), out)
+            .field(HeaderName::Contact, self.contact())
+            .field(HeaderName::ContentType, SDP)
+            .field(HeaderName::UserAgent, USER_AGENT)
+            .body("", session.as_bytes());
+    }
+
     fn host(&self) -> SocketAddr {
         flow(self.user).remote
     }
@@ -489,10 +505,15 @@ fn cseq_of(message: &Message<'_>) -> u32 {
 }
 
 /// The `request` of `user` again, with credentials for the challenge.
-fn with_credentials(request: &Message<'_>, challenged: &Message<'_>, user: &str) -> Vec<u8> {
+pub(crate) fn with_credentials(
+    request: &Message<'_>,
+    challenged: &Message<'_>,
+    user: &str,
+    password: &str,
+) -> Vec<u8> {
     let StartLine::Request { method, uri, .. } = request.start_line() else { panic!("no request") };
     let about = DigestInput { method: method.as_bytes(), uri, body: b"" };
-    let credentials = credentials(challenged, user, "secret", &about, b"0a4f113b", 1);
+    let credentials = credentials(challenged, user, password, &about, b"0a4f113b", 1);
     let number = cseq_of(request);
     let text = std::str::from_utf8(request.as_bytes()).expect("text");
     let text = text

@@ -11,7 +11,9 @@
 //! cargo bench -p barebell-sip-server --bench engine -- users
 //!     refreshes with up to a million users
 //! cargo bench -p barebell-sip-server --bench engine -- instructions
-//!     counted, and compared with instructions.txt
+//!     counted, and compared with instructions.txt; and as with `logins`
+//! cargo bench -p barebell-sip-server --bench engine -- logins
+//!     the instructions of refused logins of existing and of absent users, compared
 //! cargo bench -p barebell-sip-server --bench engine -- instructions record
 //!     and written there
 //! ```
@@ -23,6 +25,7 @@
 mod clients;
 mod instructions;
 mod lock;
+mod logins;
 
 use clients::{Client, Pace, Work};
 use lock::Counting;
@@ -56,8 +59,15 @@ fn main() -> ExitCode {
     match wanted.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["threads"] => [Work::RegisterUpdate, Work::Call].into_iter().for_each(threads),
         ["users"] => users(Work::RegisterUpdate),
-        ["instructions"] => return instructions::count(false),
+        ["instructions"] => {
+            return match instructions::count(false) {
+                ExitCode::SUCCESS => logins::compare(),
+                failure => failure,
+            };
+        }
+        ["logins"] => return logins::compare(),
         ["instructions", "record"] => return instructions::count(true),
+        [::instructions::PERFORM] => logins::perform(),
         ["perform", name] => {
             let work = Work::ALL.into_iter().find(|work| work.name() == name);
             work.into_iter().for_each(instructions::perform);

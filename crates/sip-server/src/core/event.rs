@@ -6,7 +6,7 @@ use crate::core::flow::Flow;
 use crate::core::joined_calls::JoinedCalls;
 use crate::core::keys::Keys;
 use crate::core::numbers::Numbers;
-use crate::core::output::{Location, Output};
+use crate::core::output::Output;
 use crate::core::overload::Share;
 use crate::core::reach::{Answered, Scope};
 use crate::core::settings::Settings;
@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use relay::Calls;
 use sip::header::Via;
-use sip::{Duration, HeaderName, Instant, Message};
+use sip::{Duration, HeaderName, Instant, Location, Message};
 
 /// Limit of amplification: the number of bytes sent to a host that has never answered, as a
 /// multiple of the bytes received.

@@ -4,11 +4,10 @@
 use crate::core::config::Network;
 use crate::core::event::Env;
 use crate::core::flow::{Flow, is_private};
-use crate::core::output::Location;
 use crate::core::settings::Settings;
 use core::net::SocketAddr;
 use sip::locate::Destination;
-use sip::{Host, Message, SipUri, Transport, Uri};
+use sip::{Host, Location, Message, SipUri, Transport, Uri};
 use smallvec::SmallVec;
 
 /// Length in bytes above which a request uses a congestion-controlled transport, if the target

@@ -10,18 +10,17 @@ use crate::core::watching::CallChange;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
-use core::net::SocketAddr;
 use core::ops::Range;
+use sip::Duration;
 use sip::locate::Destination;
 use sip::message::MAX_MESSAGE;
-use sip::{Duration, Transport};
 
 /// The maximum number of received characters that a [`Notice`] shows.
 const MAX_QUOTED: usize = 128;
 
 /// A message to send: bytes of [`Output::bytes`] and the flow to send them on.
 #[derive(Clone, Debug)]
-pub struct Transmit {
+pub struct OutputMessage {
     /// The flow to send the message on. On an [internal flow](Flow::internal) it goes to the B2BUA
     /// of the owner.
     pub flow: Flow,
@@ -220,18 +219,6 @@ fn quote(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(if escaped.next().is_some() { "..." } else { "" })
 }
 
-/// One place of a destination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Location {
-    /// The transport.
-    pub transport: Transport,
-    /// The address and port.
-    pub remote: SocketAddr,
-    /// The local address to send from, if the owner knows it. It is not a wildcard, and has the
-    /// port of the listener.
-    pub local: Option<SocketAddr>,
-}
-
 /// The output buffers, which the owner keeps and the engine fills. The owner first appends
 /// `journal` to its storage and then sends `transmits`, so that no binding is confirmed before it
 /// is stored. Then it calls [`Output::clear`].
@@ -241,7 +228,7 @@ pub struct Output {
     /// The bytes of all messages.
     pub bytes: Vec<u8>,
     /// The messages, in sending order.
-    pub transmits: Vec<Transmit>,
+    pub transmits: Vec<OutputMessage>,
     /// Changes of bindings ([`record`](crate::journal_record)), to be appended to storage
     /// unchanged.
     pub journal: Vec<u8>,
@@ -307,7 +294,7 @@ impl Output {
         }
         if is_sendable(flow.remote) {
             let (range, payers) = (range.clone(), Payers::NONE);
-            self.transmits.push(Transmit { flow, range, is_promise: false, payers });
+            self.transmits.push(OutputMessage { flow, range, is_promise: false, payers });
         }
         Some(range)
     }
@@ -322,6 +309,7 @@ impl Output {
 mod tests {
     use super::*;
     use alloc::string::ToString;
+    use sip::Transport;
 
     #[test]
     fn what_a_stranger_wrote_is_quoted_in_one_short_line() {

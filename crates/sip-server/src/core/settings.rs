@@ -91,7 +91,7 @@ impl Settings {
         let mut domains = self.config.edge_domains.iter();
         is_of_sip
             && domains.any(|domain| {
-                Host::parse(domain.as_bytes()).is_some_and(|domain| domain.is_equivalent(&uri.host))
+                Host::parse(domain.as_bytes()).is_ok_and(|domain| domain.is_equivalent(&uri.host))
             })
     }
 
@@ -104,7 +104,7 @@ impl Settings {
     ) -> Option<DomainIndex> {
         match tel.params.value("phone-context") {
             Some(context) if !tel.number.starts_with(b"+") => {
-                Host::parse(context).and_then(|host| self.domain_of(&host))
+                Host::parse(context).ok().and_then(|host| self.domain_of(&host))
             }
             _ => Some(otherwise),
         }

@@ -61,10 +61,10 @@ pub enum CallChange {
         /// True if the callee is a group: the call is led to its members.
         is_to_group: bool,
     },
-    /// The call is led to other users: their phones ring.
-    Led {
+    /// The call is retargeted to other users: their phones ring.
+    Retargeted {
         /// The call.
-        call: LedCall,
+        call: RetargetedCall,
         /// The users, `user@domain`.
         users: Vec<Box<str>>,
     },
@@ -97,9 +97,9 @@ pub enum CallChange {
     },
 }
 
-/// The call that is led to other users.
+/// The call that is retargeted to other users (RFC 7044 section 2).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LedCall {
+pub enum RetargetedCall {
     /// That of the transaction with this number.
     Transaction(u128),
     /// The unanswered one with this Call-ID, which the owner's B2BUA continues.

@@ -8,7 +8,7 @@ use crate::core::output::Event;
 use crate::core::settings::Settings;
 use crate::core::ticket::Handle;
 #[cfg(feature = "office")]
-use crate::core::watching::LedCall;
+use crate::core::watching::RetargetedCall;
 use crate::core::watching::{CallChange, Watch};
 use alloc::boxed::Box;
 #[cfg(feature = "office")]
@@ -81,13 +81,18 @@ fn interval_of(message: &Message<'_>) -> Option<Duration> {
 /// Tells the owner that the call with the transaction `handle` is led to `users`, or the one with
 /// this Call-ID of its caller, which the B2BUA continues.
 #[cfg(feature = "office")]
-pub(super) fn lead(handle: Handle, caller: Option<&[u8]>, users: Vec<Box<str>>, env: &mut Env<'_>) {
+pub(super) fn retarget(
+    handle: Handle,
+    caller: Option<&[u8]>,
+    users: Vec<Box<str>>,
+    env: &mut Env<'_>,
+) {
     if sees_calls(env.settings) {
         let call = match caller {
-            Some(call_id) => LedCall::CallId(call_id.into()),
-            None => LedCall::Transaction(number_of(handle)),
+            Some(call_id) => RetargetedCall::CallId(call_id.into()),
+            None => RetargetedCall::Transaction(number_of(handle)),
         };
-        env.out.events.push(Event::Call(Box::new(CallChange::Led { call, users })));
+        env.out.events.push(Event::Call(Box::new(CallChange::Retargeted { call, users })));
     }
 }
 

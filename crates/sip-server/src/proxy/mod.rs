@@ -61,7 +61,6 @@ pub(crate) use tables::Tables;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::incoming::{Incoming, answer};
-use crate::core::output::Location;
 use crate::core::shared::Shared;
 #[cfg(feature = "office")]
 use crate::core::ticket::Sleeper;
@@ -72,7 +71,7 @@ use decide::decide;
 use execute::execute;
 use grant::note_response;
 use lock_api::RawMutex;
-use sip::{Message, Method, Status};
+use sip::{Location, Message, Method, Status};
 use via_branch::{Answer, DialogFields, ViaBranch};
 use way_back::ResponseOutcome;
 

@@ -133,7 +133,7 @@ const fn unchanged(onward: Onward<'_>) -> Numbered<'_> {
 /// The user `name`, which is `name@domain`. `None` if that is no domain of this server.
 fn user_of(name: &[u8], env: &Env<'_>) -> Option<Onward<'static>> {
     let at = name.iter().rposition(|byte| *byte == b'@')?;
-    let domain = env.settings.domain_of(&Host::parse(&name[at + 1..])?)?;
+    let domain = env.settings.domain_of(&Host::parse(&name[at + 1..]).ok()?)?;
     Some(Onward::User { user: Cow::Owned(name[..at].to_vec()), domain })
 }
 

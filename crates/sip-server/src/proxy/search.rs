@@ -8,13 +8,12 @@ use super::services::Stages;
 use super::target::{Target, Targets, sort};
 use crate::core::event::{Env, MOST_UNASKED};
 use crate::core::flow::Flow;
-use crate::core::output::Location;
 use crate::core::settings::Settings;
 use crate::core::source::Source;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use sip::{HeaderName, Instant, Message, Status};
+use sip::{HeaderName, Instant, Location, Message, Status};
 use smallvec::SmallVec;
 
 /// Maximum length in bytes of the challenges that are collected from all branches.

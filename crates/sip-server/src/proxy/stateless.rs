@@ -15,14 +15,14 @@ use crate::core::event::{Env, MOST_UNASKED};
 use crate::core::flow::Flow;
 use crate::core::keys::Keys;
 use crate::core::next_hop::{NextHop, flows_to};
-use crate::core::output::{Event, Location};
+use crate::core::output::Event;
 use crate::core::reach::Scope;
 use crate::core::ticket::{Ticket, Waiting};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use sip::header::{NameAddr, Via};
 use sip::message::{RequestHead, Response};
-use sip::{HeaderName, Message, Method, StartLine, Transport, Uri};
+use sip::{HeaderName, Location, Message, Method, StartLine, Transport, Uri};
 use smallvec::SmallVec;
 
 /// Sends `request` to `target`.

@@ -348,7 +348,9 @@ fn read_contact<'m>(
         return Err(Outcome::TooBrief);
     }
     let q = match q {
-        Some(value) => q_value(value).ok_or_else(|| bad_request("Bad q in Contact"))?,
+        Some(value) => {
+            q_value(HeaderName::Contact, value).map_err(|_| bad_request("Bad q in Contact"))?
+        }
         None => 1000,
     };
     let instance = instance.unwrap_or_default();

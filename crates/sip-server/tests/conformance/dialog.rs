@@ -5,8 +5,8 @@ use crate::rig::{
     ALICE, BOB, Draft, Rig, Sent, closed_config, open_config, serial, tcp, text, udp,
 };
 use barebell_sip_server::config::State;
-use barebell_sip_server::{Config, Flow, Location};
-use sip::{Duration, HeaderName};
+use barebell_sip_server::{Config, Flow};
+use sip::{Duration, HeaderName, Location};
 
 /// The external address of alice behind a NAT.
 pub(crate) const NAT: &str = "198.51.100.200:40123";

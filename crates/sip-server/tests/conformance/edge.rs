@@ -4,8 +4,8 @@
 use crate::dialog::answer;
 use crate::rig::{Draft, Rig, STRANGER, Sent, closed_config, tcp, udp};
 use barebell_sip_server::config::{Network, State};
-use barebell_sip_server::{Config, Flow, Location};
-use sip::{Duration, HeaderName, Transport};
+use barebell_sip_server::{Config, Flow};
+use sip::{Duration, HeaderName, Location, Transport};
 
 const PHONE: &str = "198.51.100.77:4000";
 /// The registrar of the other domain.

@@ -2,8 +2,8 @@
 
 use crate::rig::{ALICE, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
 use barebell_sip_server::config::State;
-use barebell_sip_server::{Config, Flow, Location};
-use sip::{Duration, HeaderName, Transport};
+use barebell_sip_server::{Config, Flow};
+use sip::{Duration, HeaderName, Location, Transport};
 
 const TRUNK: &str = "192.0.2.50:5060";
 const BOB_1: &str = "198.51.100.20:50001";

@@ -4,8 +4,8 @@ use crate::rig::{
     ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, open_config, tcp, udp,
 };
 use barebell_sip_server::config::{Network, State};
-use barebell_sip_server::{Config, Event, Flow, Location};
-use sip::{Duration, HeaderName, Transport};
+use barebell_sip_server::{Config, Event, Flow};
+use sip::{Duration, HeaderName, Location, Transport};
 
 /// A server that neither authenticates nor trusts any network.
 fn open_to_strangers() -> Config {

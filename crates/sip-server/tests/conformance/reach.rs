@@ -1,9 +1,9 @@
 //! The destinations that a party may have the server send to, and the amount of data.
 
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
+use barebell_sip_server::Config;
 use barebell_sip_server::config::{Network, State};
-use barebell_sip_server::{Config, Location};
-use sip::{Duration, HeaderName, Transport};
+use sip::{Duration, HeaderName, Location, Transport};
 
 const STATES: [State; 2] = [State::Stateful, State::Stateless];
 /// A phone in the network of the operator.

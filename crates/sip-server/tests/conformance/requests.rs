@@ -4,9 +4,9 @@
 use crate::rig::{
     ALICE, BOB, Draft, Rig, SERVER, STRANGER, Sent, open_config, serial, tcp, text, udp,
 };
+use barebell_sip_server::Config;
 use barebell_sip_server::config::{Mode, State};
-use barebell_sip_server::{Config, Location};
-use sip::{Duration, HeaderName, Transport};
+use sip::{Duration, HeaderName, Location, Transport};
 
 /// A server without authentication, with bob registered.
 fn with_bob() -> Rig {

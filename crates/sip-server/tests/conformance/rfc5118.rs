@@ -5,12 +5,11 @@ use crate::torture::Framed::{Two, Waits, Whole};
 use crate::torture::Outcome::{Answered, Forwarded, Located, PassedOn, Refused, Registered};
 use crate::torture::Parsed::{Faulty, Sound};
 use crate::torture::{Case, Ends, Framed, assert_carried_over, case};
-use barebell_sip_server::Location;
 use barebell_sip_server::config::Listener;
 use sip::message::{FramingFault, RequestFault};
 use sip::stream::{Frame, Framer};
 use sip::uri::UriError;
-use sip::{HeaderName, Host, Message, Transport};
+use sip::{HeaderName, Host, Location, Message, Transport};
 
 const ENDS: Ends = Ends { sender: "[2001:db8::9:1]:5060", contact: "[2001:db8::20]:5060" };
 

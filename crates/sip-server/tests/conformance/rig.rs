@@ -5,13 +5,13 @@ use barebell_sip_server::config::{Domain, KeepAlive, Listener, Network};
 use barebell_sip_server::journal_record::Record;
 use barebell_sip_server::relay::{CallReport, Calls};
 use barebell_sip_server::{
-    Config, Connection, Event, Flow, JoinedCalls, Location, Output, Payers, Server, Ticket, Trunks,
+    Config, Connection, Event, Flow, JoinedCalls, Output, Payers, Server, Ticket, Trunks,
     WatchedCalls, Worker,
 };
 use parking_lot::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, DigestInput, Ha1Set};
 use sip::message::Response;
-use sip::{Duration, HeaderName, Instant, Message, Transport};
+use sip::{Duration, HeaderName, Instant, Location, Message, Transport};
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -231,10 +231,8 @@ impl Rig {
 
     /// Tries to continue with the request that waits for a phone with `ticket`.
     pub(crate) fn woken(&mut self, ticket: Ticket) -> Result<Reaction, Ticket> {
-        match self.worker.woken(self.now, ticket, &mut self.out) {
-            Some(ticket) => Err(ticket),
-            None => Ok(self.take()),
-        }
+        self.worker.woken(self.now, ticket, &mut self.out)?;
+        Ok(self.take())
     }
 
     /// Reports that the phone of `ticket` was not woken.

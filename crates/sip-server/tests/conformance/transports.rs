@@ -5,9 +5,9 @@ use crate::rig::{
     ALICE, BOB, Draft, Rig, SERVER, SERVER_V6, STRANGER, Sent, open_config, serial, tcp, udp,
 };
 use barebell_sip_server::config::{Advertised, Listener, Network, State};
-use barebell_sip_server::{Config, Flow, Location};
+use barebell_sip_server::{Config, Flow};
 use sip::locate::{Destination, Host};
-use sip::{Duration, HeaderName, Transport};
+use sip::{Duration, HeaderName, Location, Transport};
 use std::net::SocketAddr;
 
 /// A server with bob registered from his own address with this contact.

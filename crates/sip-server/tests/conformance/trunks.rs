@@ -338,11 +338,8 @@ fn nothing_but_the_b2bua_reaches_a_trunk() {
     assert_eq!(by_contact.requests().count(), 0);
     let by_name = rig.send_as("alice", &udp(ALICE), &call("sip:0900@trunk.example"));
     let (_, ticket) = by_name.wants_location();
-    let place = barebell_sip_server::Location {
-        transport: Transport::Udp,
-        remote: TRUNK.parse().unwrap(),
-        local: None,
-    };
+    let place =
+        sip::Location { transport: Transport::Udp, remote: TRUNK.parse().unwrap(), local: None };
     assert_eq!(rig.located(ticket, &[place]).requests().count(), 0);
     assert_eq!(rig.count("unreachable"), 4);
 }

@@ -5,8 +5,8 @@ use crate::joining::{back, within};
 use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, udp};
 use barebell_sip_server::config::Mode;
 use barebell_sip_server::{
-    CallChange, CallServices, CallerPlace, Config, Event, Group, LedCall, MediaService,
-    MediaServices, RingingCall, Strategy, Watch, WatchedCalls, Watching,
+    CallChange, CallServices, CallerPlace, Config, Event, Group, MediaService, MediaServices,
+    RetargetedCall, RingingCall, Strategy, Watch, WatchedCalls, Watching,
 };
 use sip::{Duration, Endpoint, HeaderName};
 use std::sync::Arc;
@@ -277,8 +277,8 @@ fn transaction(reaction: &Reaction) -> u128 {
 fn the_calls_of_groups_and_forwards_are_told_with_the_users_that_ring() {
     let mut rig = office();
     let called = rig.send_as("alice", &udp(ALICE), &Draft::invite("sip:sales@example.com"));
-    let call = LedCall::Transaction(transaction(&called));
-    let led = |name: &str| CallChange::Led {
+    let call = RetargetedCall::Transaction(transaction(&called));
+    let led = |name: &str| CallChange::Retargeted {
         call: call.clone(),
         users: vec![format!("{name}@example.com").into()],
     };
@@ -298,11 +298,11 @@ fn the_calls_of_groups_and_forwards_are_told_with_the_users_that_ring() {
     let services = CallServices { busy, ..CallServices::default() };
     rig.server.set_call_services(b"bob@example.com", services);
     let called = rig.send_as("alice", &udp(ALICE), &Draft::invite("sip:bob@example.com"));
-    let call = LedCall::Transaction(transaction(&called));
+    let call = RetargetedCall::Transaction(transaction(&called));
     let sent = called.forwarded().clone();
     let busy = rig.receive(&sent.flow, &sent.answer(486, "bob", ""));
     let users = vec!["carol@example.com".into()];
-    assert!(changes(&busy).contains(&CallChange::Led { call, users }), "{busy:?}");
+    assert!(changes(&busy).contains(&CallChange::Retargeted { call, users }), "{busy:?}");
 }
 
 #[test]

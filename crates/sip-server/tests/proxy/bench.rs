@@ -6,13 +6,11 @@
 //! are those that were registered, or created by [`Bench::end`].
 
 use barebell_sip_server::config::{Domain, Listener, Network};
-use barebell_sip_server::{
-    Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker,
-};
+use barebell_sip_server::{Config, Connection, Event, Flow, Output, Server, Ticket, Worker};
 use parking_lot::RawMutex;
 use sip::dialog::Dialog;
 use sip::message::{Response, reason_phrase};
-use sip::{Duration, HeaderName, Instant, Message, Method, Transport};
+use sip::{Duration, HeaderName, Instant, Location, Message, Method, Transport};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;

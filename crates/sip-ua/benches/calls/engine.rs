@@ -145,7 +145,8 @@ impl Engine {
             panic!("no query");
         };
         let Flow { transport, remote, local, .. } = flow();
-        self.agent.located(self.now, ticket, &[Location { transport, remote, local }]);
+        let location = Location { transport, remote, local: Some(local) };
+        self.agent.located(self.now, ticket, &[location]);
         (call, self.sent())
     }
 

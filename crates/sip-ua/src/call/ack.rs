@@ -8,13 +8,13 @@ use crate::config::AccountId;
 use crate::core::{Core, via};
 use crate::draft::{Draft, SESSION};
 use crate::envelope::Envelope;
-use crate::event::{CallId, Event, Location, Ticket};
+use crate::event::{CallId, Event, Ticket};
 use crate::token::Token;
 use crate::uac::{Oversize, branch_of, destination};
 use crate::way::{NextHop, keeps};
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
-use sip::{Flow, Instant, Method, Transport};
+use sip::{Flow, Instant, Location, Method, Transport};
 
 /// The maximum number of ACKs that wait for a location, and of stored ACKs that were sent by TCP.
 /// Beyond the first the oldest goes to the source of its 2xx.
@@ -103,7 +103,7 @@ impl Core {
     ) -> Option<(CallId, SentAck)> {
         let place = self.acks.locating.iter().position(|ack| ack.ticket == ticket)?;
         let Locating { ack, fallback, .. } = self.acks.locating.remove(place)?;
-        let flow = locations.first().map_or(fallback, Location::flow);
+        let flow = locations.iter().find_map(Location::flow).unwrap_or(fallback);
         Some((ack.call, self.send_ack(ack, flow)))
     }
 

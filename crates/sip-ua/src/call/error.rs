@@ -1,5 +1,6 @@
 //! The errors of commands.
 
+use crate::event::RequestId;
 use core::fmt;
 
 /// The reason why a command for a call fails.
@@ -60,3 +61,17 @@ impl fmt::Display for CallError {
 }
 
 impl core::error::Error for CallError {}
+
+/// No request with this identifier waits for a response: it is answered, or its call has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnknownRequest(pub RequestId);
+
+impl fmt::Display for UnknownRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(RequestId(id)) = self;
+        write!(f, "request {id} is answered, or its call has ended")
+    }
+}
+
+impl core::error::Error for UnknownRequest {}

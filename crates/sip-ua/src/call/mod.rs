@@ -30,7 +30,7 @@ mod transfer;
 
 pub(crate) use ack::{SentAck, refuse_answer};
 pub use checking::LOST_REASON;
-pub use error::{CallError, CallState};
+pub use error::{CallError, CallState, UnknownRequest};
 pub use passed::PassedRequest;
 pub(crate) use reliable::Progress;
 pub(crate) use state::{Call, Cause};

@@ -1,7 +1,7 @@
 //! Requests that pass from one call to another: INFO, MESSAGE, REFER and NOTIFY, which change
 //! neither the session nor the dialog.
 
-use super::error::{CallError, CallState};
+use super::error::{CallError, CallState, UnknownRequest};
 use super::state::Call;
 use crate::client_transaction::{Owner, RequestResult};
 use crate::core::{Core, Passed, contact};
@@ -84,23 +84,23 @@ impl Core {
         }
     }
 
-    /// Sends the owner's response to a request that it passes on. Returns false if there is no
-    /// such request.
+    /// Sends the owner's response to a request that it passes on.
     pub(crate) fn respond_passed(
         &mut self,
         id: RequestId,
         status: u16,
         (lines, body): (&[u8], &[u8]),
         now: Instant,
-    ) -> bool {
-        let Some(Passed { call, asked, tag }) = self.passed.remove(&id) else { return false };
+    ) -> Result<(), UnknownRequest> {
+        let passed = self.passed.remove(&id).ok_or(UnknownRequest(id))?;
+        let Passed { call, asked, tag } = passed;
         if let Some(count) = self.passed_of.get_mut(&call) {
             *count -= 1;
             if *count == 0 {
                 self.passed_of.remove(&call);
             }
         }
-        let Ok(request) = Message::parse(&asked.request) else { return false };
+        let request = Message::parse(&asked.request).map_err(|_| UnknownRequest(id))?;
         let mut all = Vec::new();
         // Both methods create or refresh a subscription (RFC 6665 section 4.1.2).
         let has_target = matches!(request.method(), Some(Method::Refer | Method::Notify));
@@ -112,7 +112,7 @@ impl Core {
         all.extend_from_slice(lines);
         let answer = Answer { status, tag: &tag, lines: &all, body };
         self.respond(&request, &asked.flow, asked.key, &answer, now);
-        true
+        Ok(())
     }
 
     /// Reports the final response to a request of the owner.

@@ -53,7 +53,8 @@ impl Redirects {
         let mut contacts: Vec<_> = elements
             .filter_map(|element| {
                 let contact = NameAddr::parse(HeaderName::Contact, element).ok()?;
-                let q = contact.params.value("q").and_then(q_value).unwrap_or(1000);
+                let q = contact.params.value("q").map(|q| q_value(HeaderName::Contact, q));
+                let q = q.and_then(Result::ok).unwrap_or(1000);
                 Some((Reverse(q), target_of(&contact, secure)?))
             })
             .collect();

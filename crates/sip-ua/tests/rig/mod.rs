@@ -210,7 +210,7 @@ impl Rig {
                 Some(Event::Locate { ticket, destination }) => {
                     let sip::locate::Host::Ip(ip) = destination.host else { panic!("a name") };
                     let remote = SocketAddr::new(ip, destination.port.unwrap_or(5060));
-                    let local = self.places[side];
+                    let local = Some(self.places[side]);
                     let places = std::iter::once(&remote).chain(&self.backups);
                     let locations = places.map(|remote| Location {
                         transport: Transport::Udp,

@@ -140,7 +140,11 @@ fn via(bytes: &[u8]) {
 fn values(bytes: &[u8]) {
     let name = HeaderName::Expires;
     let _ = black_box((header::number(name, bytes, 9), header::delta_seconds(name, bytes)));
-    let _ = black_box((CSeq::parse(bytes), RAck::parse(bytes), header::q_value(bytes)));
+    let _ = black_box((
+        CSeq::parse(bytes),
+        RAck::parse(bytes),
+        header::q_value(HeaderName::Contact, bytes),
+    ));
     let _ = black_box((header::media_type(bytes), header::retry_after(bytes)));
     let _ = black_box((header::session_expires(bytes), header::timestamp(bytes)));
 }

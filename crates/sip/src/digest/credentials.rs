@@ -98,7 +98,7 @@ impl<'a> Credentials<'a> {
         let [username, realm, nonce, uri, response, algorithm, cnonce, opaque, qop, nc] = values;
         let (algorithm, session) = params::algorithm(algorithm)?;
         let qop = qop.map(|q| Qop::parse(q).ok_or(Error::Invalid("qop"))).transpose()?;
-        let nc = nc.map(|n| NonceCount::parse(n).ok_or(Error::Invalid("nc"))).transpose()?;
+        let nc = nc.map(NonceCount::parse).transpose()?;
         if (qop.is_some() || session) && cnonce.is_none() {
             return Err(Error::Missing("cnonce"));
         }

@@ -63,11 +63,14 @@ impl NonceCount {
         Self(text)
     }
 
-    /// Parses `text`. Returns `None` unless it has eight hexadecimal digits.
-    #[must_use]
-    pub fn parse(text: &[u8]) -> Option<Self> {
-        let text: [u8; 8] = text.try_into().ok()?;
-        text.iter().all(u8::is_ascii_hexdigit).then_some(Self(text))
+    /// Parses `text`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: it has not eight hexadecimal digits.
+    pub fn parse(text: &[u8]) -> Result<Self, Error> {
+        let digits: Option<[u8; 8]> = text.try_into().ok();
+        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        digits.map(Self).ok_or(Error::Invalid("nc"))
     }
 
     /// The number of requests sent with this nonce, including this one.

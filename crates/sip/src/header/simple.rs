@@ -30,8 +30,14 @@ pub fn delta_seconds(name: HeaderName, value: &[u8]) -> Result<u32, HeaderError>
 }
 
 /// Parses a q-value from 0 to 1 with at most three decimals, in thousandths.
-#[must_use]
-pub fn q_value(value: &[u8]) -> Option<u16> {
+///
+/// # Errors
+/// [`HeaderError`] if it is not such a number.
+pub fn q_value(name: HeaderName, value: &[u8]) -> Result<u16, HeaderError> {
+    thousandths(value).ok_or(HeaderError { name, expected: "a q-value from 0 to 1" })
+}
+
+fn thousandths(value: &[u8]) -> Option<u16> {
     let (whole, fraction) = match value.iter().position(|&byte| byte == b'.') {
         Some(point) => (&value[..point], &value[point + 1..]),
         None => (value, &[][..]),
@@ -197,7 +203,8 @@ mod tests {
             (".", None),
             ("", None),
         ] {
-            assert_eq!(q_value(text.as_bytes()), expected, "{text}");
+            let q = q_value(HeaderName::Contact, text.as_bytes());
+            assert_eq!(q.ok(), expected, "{text}");
         }
     }
 

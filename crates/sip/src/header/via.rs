@@ -124,7 +124,8 @@ impl<'a> Via<'a> {
     pub fn received(&self) -> Option<IpAddr> {
         let value = self.received?;
         // RFC 5118 section 4.5: with and without brackets.
-        Host::parse(value).and_then(|host| host.ip()).or_else(|| ipv6(value).map(IpAddr::V6))
+        let host = Host::parse(value).ok();
+        host.and_then(|host| host.ip()).or_else(|| ipv6(value).map(IpAddr::V6))
     }
 
     /// The `rport` parameter: `None` if absent, `Some(None)` without a value (RFC 3581).

@@ -3,7 +3,7 @@
 use super::credentials::Credentials;
 use super::frame;
 use super::grant::{Grant, Proof, Request, Subject};
-use super::{Error, Random, attribute_type as turn_at, method};
+use super::{Error, Random, SendError, attribute_type as turn_at, method};
 use crate::message::{Class, Message, TransactionId, attribute_type as at};
 use crate::retransmission::{Due, Retransmission};
 use crate::{WriteError, Writer};
@@ -197,19 +197,23 @@ impl Client {
         self.grants.iter().any(|grant| grant.subject == subject && grant.is_valid)
     }
 
-    /// Writes a datagram for a peer into `out`, for the server. Returns false without a permission
-    /// of the server, or if it is too long.
-    pub fn send(&self, peer: SocketAddr, data: &[u8], out: &mut Vec<u8>) -> bool {
+    /// Writes a datagram for a peer into `out`, for the server.
+    ///
+    /// # Errors
+    /// The server has not permitted the peer (yet), or the datagram is too long.
+    pub fn send(&self, peer: SocketAddr, data: &[u8], out: &mut Vec<u8>) -> Result<(), SendError> {
         if let Some((_, number)) = self.channel_to(peer).filter(|(grant, _)| grant.is_valid) {
             let is_on_stream = self.transport == Transport::Stream;
-            return frame::write_channel_data(number, data, is_on_stream, out);
+            return Ok(frame::write_channel_data(number, data, is_on_stream, out)?);
+        }
+        if !self.is_permitted(peer.ip()) {
+            return Err(SendError::NotPermitted);
         }
         let mut id = [0; 12];
         (self.random)(&mut id);
         let mut writer = Writer::new(Class::Indication, method::SEND, TransactionId(id), out);
-        self.is_permitted(peer.ip())
-            && writer.xor_address(turn_at::XOR_PEER_ADDRESS, peer).is_ok()
-            && writer.attribute(turn_at::DATA, data).is_ok()
+        writer.xor_address(turn_at::XOR_PEER_ADDRESS, peer)?;
+        Ok(writer.attribute(turn_at::DATA, data)?)
     }
 
     /// Handles a datagram of the server.

@@ -1,5 +1,6 @@
-//! The reasons why a server does not relay.
+//! The reasons why a server does not relay, and why a datagram is not sent.
 
+use crate::WriteError;
 use alloc::string::String;
 use core::fmt;
 
@@ -51,3 +52,31 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+/// The reason why a datagram for a peer cannot be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The server has not permitted the peer: the permission is requested, was refused, or was
+    /// never requested.
+    NotPermitted,
+    /// The datagram does not fit into a message to the server.
+    Write(WriteError),
+}
+
+impl From<WriteError> for SendError {
+    fn from(error: WriteError) -> Self {
+        Self::Write(error)
+    }
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPermitted => write!(f, "the TURN server has not permitted the peer"),
+            Self::Write(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for SendError {}

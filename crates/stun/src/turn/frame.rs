@@ -1,5 +1,6 @@
 //! Channel data, and the boundaries of messages on a stream (RFC 8656 section 12.4 and 12.5).
 
+use crate::WriteError;
 use crate::message::{HEADER, MAGIC};
 use alloc::vec::Vec;
 
@@ -19,15 +20,14 @@ pub(crate) fn channel_data(datagram: &[u8]) -> Option<(u16, &[u8])> {
     Some((u16::from_be_bytes([high, low]), rest.get(..length)?))
 }
 
-/// Writes channel data. On a stream they are padded to four octets. Returns false if they are too
-/// long.
+/// Writes channel data. On a stream they are padded to four octets.
 pub(crate) fn write_channel_data(
     number: u16,
     data: &[u8],
     is_on_stream: bool,
     out: &mut Vec<u8>,
-) -> bool {
-    let Ok(length) = u16::try_from(data.len()) else { return false };
+) -> Result<(), WriteError> {
+    let length = u16::try_from(data.len()).map_err(|_| WriteError::TooLong)?;
     out.clear();
     out.extend_from_slice(&number.to_be_bytes());
     out.extend_from_slice(&length.to_be_bytes());
@@ -35,7 +35,7 @@ pub(crate) fn write_channel_data(
     if is_on_stream {
         out.resize(out.len().next_multiple_of(4), 0);
     }
-    true
+    Ok(())
 }
 
 /// The length of the message at the begin of a stream, with its padding; `None` if its header is
@@ -64,14 +64,14 @@ mod tests {
     #[test]
     fn channel_data_are_padded_on_a_stream_only() {
         let mut out = Vec::new();
-        assert!(write_channel_data(0x4001, b"12345", false, &mut out));
+        write_channel_data(0x4001, b"12345", false, &mut out).unwrap();
         assert_eq!(out, b"\x40\x01\x00\x0512345");
         assert_eq!(channel_data(&out), Some((0x4001, &b"12345"[..])));
-        assert!(write_channel_data(0x4001, b"12345", true, &mut out));
+        write_channel_data(0x4001, b"12345", true, &mut out).unwrap();
         assert_eq!(out, b"\x40\x01\x00\x0512345\0\0\0");
         assert_eq!(channel_data(&out), Some((0x4001, &b"12345"[..])));
         assert_eq!(length(&out), Ok(Some(12)));
-        assert!(!write_channel_data(0x4001, &[0; 65_536], true, &mut out));
+        assert!(write_channel_data(0x4001, &[0; 65_536], true, &mut out).is_err());
     }
 
     #[test]

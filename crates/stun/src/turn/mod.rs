@@ -13,7 +13,7 @@ mod grant;
 
 pub use client::{Client, Event, Received, Transport};
 pub use credentials::Credentials;
-pub use error::Error;
+pub use error::{Error, SendError};
 
 /// A source of random octets. It has to be cryptographic: a guessed transaction ID allows a forged
 /// response.

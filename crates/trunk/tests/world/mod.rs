@@ -76,7 +76,7 @@ pub(crate) fn server(number: u8) -> SocketAddr {
 }
 
 pub(crate) fn location(remote: SocketAddr) -> Location {
-    let local = ([192, 0, 2, 7], 5060).into();
+    let local = Some(([192, 0, 2, 7], 5060).into());
     Location { transport: Transport::Udp, remote, local }
 }
 

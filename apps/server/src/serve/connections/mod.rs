@@ -33,7 +33,7 @@ pub(super) use secure::CurrentTls;
 use set::{EVENTS, Set, Token, Wait};
 use sip::stream::{Arrival, Backlog, Fault, FrameError, PONG, StreamItem, Waiting};
 use sip::{Duration, Instant, Message, Transport};
-use sip_server::{Connection, Flow, Payers, Source, Transmit};
+use sip_server::{Connection, Flow, OutputMessage, Payers, Source};
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -204,8 +204,8 @@ impl Connections {
     }
 
     /// Sends `transmits`, which have one flow, and appends those that cannot be sent to `failed`.
-    pub(super) fn send(&self, transmits: &[Transmit], bytes: &[u8], failed: &mut Vec<Failed>) {
-        let Some(&Transmit { flow, .. }) = transmits.first() else { return };
+    pub(super) fn send(&self, transmits: &[OutputMessage], bytes: &[u8], failed: &mut Vec<Failed>) {
+        let Some(&OutputMessage { flow, .. }) = transmits.first() else { return };
         let found = self.stream_for(&transmits[0], &bytes[transmits[0].range.clone()]);
         for transmits in transmits.chunks(PARTS) {
             let mut parts = [IoSlice::new(&[]); PARTS];
@@ -223,8 +223,8 @@ impl Connections {
 
     /// Returns the connection that the flow of `transmit` names. If it names none, returns a
     /// connection to its far end, and opens one for `message` if necessary.
-    fn stream_for(&self, transmit: &Transmit, message: &[u8]) -> Option<Arc<Stream>> {
-        let Transmit { flow, payers, .. } = transmit;
+    fn stream_for(&self, transmit: &OutputMessage, message: &[u8]) -> Option<Arc<Stream>> {
+        let OutputMessage { flow, payers, .. } = transmit;
         if let Some(connection) = flow.connection {
             return self.get(connection);
         }

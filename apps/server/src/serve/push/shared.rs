@@ -61,7 +61,8 @@ impl SharedPush {
         for user in std::mem::take(&mut local.registered) {
             let tickets = self.waiting.lock().take(&user);
             for waiter in tickets {
-                let again = waiter.kept(|ticket| local.worker.woken(now, ticket, &mut local.out));
+                let again =
+                    waiter.kept(|ticket| local.worker.woken(now, ticket, &mut local.out).err());
                 if let Some(waiter) = again {
                     self.waiting.lock().put_back(&user, waiter);
                 }

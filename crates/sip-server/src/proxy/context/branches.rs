@@ -13,11 +13,11 @@ use super::Context;
 use crate::core::event::Env;
 use crate::core::flow::{Connection, Flow};
 use crate::core::next_hop::NextHop;
-use crate::core::output::{Event, Location};
+use crate::core::output::Event;
 use crate::core::ticket::{Handle, Ticket, Waiting};
 use alloc::vec::Vec;
 use sip::transaction::{ClientTransaction, TransactionKind};
-use sip::{Message, Status, Transport};
+use sip::{Location, Message, Status, Transport};
 
 /// The maximum number of branches of one context. A branch index is one byte.
 const MAX_BRANCHES: usize = 255;

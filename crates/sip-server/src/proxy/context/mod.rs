@@ -18,13 +18,12 @@ use super::via_branch::DialogFields;
 use super::way_back::WayBack;
 use crate::core::event::Env;
 use crate::core::flow::Connection;
-use crate::core::output::Location;
 use crate::core::ticket::Handle;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::transaction::{State, TimerAction, TransactionKind};
-use sip::{HeaderName, Instant, Message, Method, Status, Transport};
+use sip::{HeaderName, Instant, Location, Message, Method, Status, Transport};
 use smallvec::SmallVec;
 
 /// A request with its branches. It is kept for half a minute after its final response. The data

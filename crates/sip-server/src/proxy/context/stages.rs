@@ -177,7 +177,7 @@ impl Context {
             false => param_of_pass(request, "caller"),
         };
         if self.begins_call() || caller.is_some() {
-            call_changes::lead(self.handle, caller.as_deref(), users, env);
+            call_changes::retarget(self.handle, caller.as_deref(), users, env);
         }
     }
 

@@ -152,7 +152,8 @@ impl Stages {
         }
         let contacts = response.elements(HeaderName::Contact).filter_map(|contact| {
             let contact = NameAddr::parse(HeaderName::Contact, contact).ok()?;
-            let q = contact.params.value("q").and_then(q_value).unwrap_or(1000);
+            let q = contact.params.value("q").map(|q| q_value(HeaderName::Contact, q));
+            let q = q.and_then(Result::ok).unwrap_or(1000);
             Some((q, name_of(contact.uri_bytes, settings)?))
         });
         let Some((_, name)) = contacts.min_by_key(|(q, _)| Reverse(*q)) else { return false };

@@ -212,8 +212,8 @@ fn a_nonce_count_keeps_its_text() {
     let nc = NonceCount::parse(b"0000abCD").unwrap();
     assert_eq!((nc.value(), nc.as_bytes()), (0xabcd, b"0000abCD".as_slice()));
     assert_eq!(NonceCount::new(u32::MAX).as_bytes(), b"ffffffff");
-    assert_eq!(NonceCount::parse(b"0000000g"), None);
-    assert_eq!(NonceCount::parse(b"000000001"), None);
+    assert_eq!(NonceCount::parse(b"0000000g"), Err(Error::Invalid("nc")));
+    assert_eq!(NonceCount::parse(b"000000001"), Err(Error::Invalid("nc")));
 }
 
 #[test]

@@ -214,11 +214,11 @@ fn peers_are_permitted_one_by_one_and_a_refusal_concerns_one_of_them() {
     });
     assert_eq!(peers.collect::<Vec<_>>(), [other.ip(), PEER.ip()]);
     let mut out = Vec::new();
-    assert!(!client.send(PEER, b"early", &mut out));
+    assert_eq!(client.send(PEER, b"early", &mut out), Err(SendError::NotPermitted));
     handled(&mut client, SECOND, &error(&asked[0], 403, b"one"));
     handled(&mut client, SECOND, &success(&asked[1], |_| Ok(())));
-    assert!(!client.send(other, b"x", &mut out));
-    assert!(client.send(PEER, b"hello", &mut out));
+    assert_eq!(client.send(other, b"x", &mut out), Err(SendError::NotPermitted));
+    client.send(PEER, b"hello", &mut out).unwrap();
     let sent = Message::parse(&out).unwrap();
     assert_eq!((sent.class, sent.method), (Class::Indication, method::SEND));
     assert_eq!(sent.xor_address(turn_at::XOR_PEER_ADDRESS), Some(PEER));
@@ -248,10 +248,12 @@ fn a_channel_has_a_short_header() {
     assert_eq!(message.method, method::CHANNEL_BIND);
     assert_eq!(message.value(turn_at::CHANNEL_NUMBER), Some(&[0x40, 0, 0, 0][..]));
     let mut out = Vec::new();
-    assert!(!client.send(PEER, b"early", &mut out));
+    assert_eq!(client.send(PEER, b"early", &mut out), Err(SendError::NotPermitted));
     handled(&mut client, SECOND, &success(&bind, |_| Ok(())));
-    assert!(client.send(PEER, b"hello", &mut out));
+    client.send(PEER, b"hello", &mut out).unwrap();
     assert_eq!(out, b"\x40\x00\x00\x05hello");
+    let too_long = client.send(PEER, &[0; 70_000], &mut Vec::new());
+    assert_eq!(too_long, Err(SendError::Write(WriteError::TooLong)));
     assert_eq!(client.receive(SECOND, &out), Received::Data(PEER, b"hello"));
     assert_eq!(client.receive(SECOND, b"\x40\x01\x00\x02hi"), Received::Ignored);
     let renewal = client.next_timer().unwrap();
@@ -317,7 +319,7 @@ fn a_stream_is_cut_into_messages() {
     client.receive_stream(SECOND, &stream, |from, data| heard.push((from, data.to_vec())));
     client.receive_stream(SECOND, b"lo\0\0\0", |from, data| heard.push((from, data.to_vec())));
     assert_eq!(heard, [(PEER, b"hi".to_vec()), (PEER, b"hello".to_vec())]);
-    assert!(client.send(PEER, b"padded", &mut out));
+    client.send(PEER, b"padded", &mut out).unwrap();
     assert_eq!(out, b"\x40\x00\x00\x06padded\0\0");
     client.receive_stream(SECOND, b"\x16\x03\x01\x00\xff\xff\xff\xff", |_, _| ());
     assert_eq!(client.poll(SECOND), Some(Event::Failed(Error::Malformed, Some(RELAYED))));
