@@ -11,7 +11,7 @@ use std::process::ExitCode;
 const USERS: usize = 1000;
 /// The number of logins of each kind.
 const LOGINS: usize = 200;
-/// The tolerated difference of the means in percent. A hash that one way lacks is 4 % at least.
+/// The tolerated difference of the means in percent. A hash is several percent.
 const TOLERANCE: f64 = 1.0;
 
 /// The request that logs in.
