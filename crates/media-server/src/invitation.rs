@@ -39,7 +39,8 @@ pub struct Invitation {
     pub caller: Option<String>,
     /// The URI in From.
     pub from: String,
-    /// The URI in Referred-By: the party that has transferred the caller.
+    /// The party that has transferred the caller: the URI in Referred-By, or that of the user that
+    /// the proxy names.
     pub referrer: Option<String>,
 }
 
@@ -76,6 +77,7 @@ impl Invitation {
         let referrer =
             referrer.and_then(|value| NameAddr::parse(HeaderName::ReferredBy, value).ok());
         let referrer = referrer.map(|it| String::from_utf8_lossy(it.uri_bytes).into_owned());
+        let referrer = referrer.or_else(|| param("referrer"));
         Some(Self { service, caller: param("caller"), from, referrer })
     }
 
@@ -110,6 +112,10 @@ mod tests {
         let invitation = invitation.expect("an invitation");
         assert_eq!(invitation.service, Service::Deposit("b@d%".into()));
         assert_eq!(invitation.party(), ("alice@example.com", true));
+        let parked = "<sip:park@media-server.invalid;lr;name=701%40a;referrer=sip%3Ab%40a>";
+        let referrer = |lines: &str| read(&format!("Route: {parked}\r\n{lines}"))?.referrer;
+        assert_eq!(referrer("").as_deref(), Some("sip:b@a"));
+        assert_eq!(referrer("Referred-By: <sip:c@a>\r\n").as_deref(), Some("sip:c@a"));
         let invitation = read("Route: <sip:echo@media-server.invalid;lr>\r\n");
         assert_eq!(invitation.as_ref().map(Invitation::party), Some(("sip:a@b", false)));
     }
