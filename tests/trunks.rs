@@ -114,6 +114,48 @@ fn a_call_comes_in_from_the_trunk_to_the_numbers_of_the_office_alone() {
     drop(office.provider);
 }
 
+/// The calls and minutes of a trunk.
+fn used(office: &Office, account: &str) -> Option<(Option<u64>, Option<u64>)> {
+    let rows = office.office.rows(&["limits", "--json"]);
+    let row = rows.into_iter().find(|row| row["account"] == account)?;
+    Some((row["calls"].as_u64(), row["minutes"].as_u64()))
+}
+
+#[test]
+fn a_call_of_a_trunk_that_is_picked_up_counts_for_the_trunk() {
+    let services = "[media_server]\nenabled = true\n\
+                    [office]\nwatch = \"calls\"\npickup = \"**\"\n";
+    let office = Office::with("", "", services);
+    let (mut alice, mut bob) = (office.user(ALICE), office.user("bob"));
+    let mut subscriber = office.subscriber();
+    let mut there = subscriber.dialog(&office.office.uri(&format!("+{ACCOUNT}")));
+    // The provider would take an INVITE past the trunk.
+    subscriber.ask(&mut there, "INVITE", "Supported: replaces\r\n", SESSION);
+    let invite = alice.request("INVITE");
+    let here = alice.dialog_with(&invite);
+    alice.answer(&invite, &here, 180, "", "");
+    subscriber.response("INVITE", 180);
+    let mut picked_up = bob.dialog(&office.office.uri(&format!("**{ALICE}")));
+    bob.ask(&mut picked_up, "INVITE", "", SESSION);
+    let cancel = alice.request("CANCEL");
+    alice.answer(&cancel, &here, 200, "", "");
+    alice.answer(&invite, &here, 487, "", "");
+    for (agent, is_caller) in [(&mut bob, false), (&mut subscriber, true)] {
+        let answer = agent.final_response("INVITE");
+        assert_eq!(answer.status(), Some(200), "{answer}");
+        let dialog = answer.dialog();
+        agent.acknowledge(&dialog, &answer);
+        if is_caller {
+            there = dialog;
+        }
+    }
+    assert_eq!(used(&office, "trunk uplink"), Some((Some(1), Some(1))));
+    subscriber.send(&mut there, "BYE", "", "");
+    assert_eq!(subscriber.final_response("BYE").status(), Some(200));
+    bob.request("BYE");
+    assert_eq!(used(&office, "trunk uplink"), Some((Some(0), Some(1))));
+}
+
 /// The hook of an operator: it refuses calls to numbers that end in 99, leads others
 /// past the first trunk, and gives no answer to those that end in 77. Returns its URL, and the
 /// contents of its requests.

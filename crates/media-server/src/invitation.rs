@@ -40,7 +40,8 @@ pub struct Invitation {
     pub caller: Option<String>,
     /// The URI in From.
     pub from: String,
-    /// The URI in Referred-By: the party that has transferred the caller.
+    /// The party that has transferred the caller: the URI in Referred-By, or that of the user that
+    /// the proxy names.
     pub referrer: Option<String>,
 }
 
@@ -105,6 +106,7 @@ impl Invitation {
         let uri_of = |it: NameAddr<'_>| String::from_utf8_lossy(it.uri_bytes).into_owned();
         let from = address(HeaderName::From).map(uri_of).ok_or(InvitationError::From)?;
         let referrer = address(HeaderName::ReferredBy).map(uri_of);
+        let referrer = referrer.or_else(|| param("referrer"));
         Ok(Self { service, caller: param("caller"), from, referrer })
     }
 
@@ -139,6 +141,10 @@ mod tests {
         let invitation = invitation.expect("an invitation");
         assert_eq!(invitation.service, Service::Deposit("b@d%".into()));
         assert_eq!(invitation.party(), ("alice@example.com", true));
+        let parked = "<sip:park@media-server.invalid;lr;name=701%40a;referrer=sip%3Ab%40a>";
+        let referrer = |lines: &str| read(&format!("Route: {parked}\r\n{lines}"))?.referrer;
+        assert_eq!(referrer("").as_deref(), Some("sip:b@a"));
+        assert_eq!(referrer("Referred-By: <sip:c@a>\r\n").as_deref(), Some("sip:c@a"));
         let invitation = read("Route: <sip:echo@media-server.invalid;lr>\r\n");
         assert_eq!(invitation.as_ref().map(Invitation::party), Ok(("sip:a@b", false)));
     }

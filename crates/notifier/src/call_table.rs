@@ -99,14 +99,18 @@ pub struct Pickup {
     pub caller: CallerPlace,
     /// The value of Replaces.
     pub replaces: Vec<u8>,
-    /// The number of the transaction of the INVITE.
+    /// The number of the transaction of the INVITE, or of that which continues a call from a trunk.
     pub transaction: u128,
+    /// True for a call from a trunk: an INVITE to its caller would not count for the trunk.
+    pub is_from_trunk: bool,
 }
 
 #[derive(Debug)]
 struct Call {
     id: u64,
     start: CallStart,
+    /// The transaction with which the B2BUA continues a call from a trunk.
+    continued: Option<u128>,
     /// The users that the call is led to. The party that was called is the first one.
     callees: Vec<Box<str>>,
     phase: Phase,
@@ -179,8 +183,24 @@ impl CallTable {
         let (id, phase, interval) = (self.count, Phase::Trying, self.limits.silence);
         self.changed.extend(users_of(&start).map(Box::from));
         let callees = start.parties[1].user.iter().cloned().collect();
-        let call = Call { id, start, callees, phase, callee_tag: Vec::new(), interval, deadline };
+        let (continued, callee_tag) = (None, Vec::new());
+        let call = Call { id, start, continued, callees, phase, callee_tag, interval, deadline };
         self.calls.insert(transaction, call);
+    }
+
+    /// Notes that the B2BUA continues the unanswered call from a trunk with this Call-ID, by the
+    /// INVITE of `transaction`.
+    pub fn go_on(&mut self, call_id: &[u8], transaction: u128) {
+        let call = self.unanswered(call_id).and_then(|call| self.calls.get_mut(&call));
+        if let Some(call) = call {
+            call.continued = Some(transaction);
+        }
+    }
+
+    /// The key of the unanswered call with this Call-ID.
+    fn unanswered(&self, call_id: &[u8]) -> Option<u128> {
+        let mut with_id = self.call_ids.get(call_id)?.iter().copied();
+        with_id.find(|it| self.calls.get(it).is_some_and(|it| !it.is_answered()))
     }
 
     /// Notes that a call rings the phones of `users` in place of its callee. A user with
@@ -188,10 +208,7 @@ impl CallTable {
     pub fn retarget(&mut self, call: RetargetedCall<'_>, users: Vec<Box<str>>) {
         let transaction = match call {
             RetargetedCall::Transaction(transaction) => Some(transaction),
-            RetargetedCall::CallId(call_id) => {
-                let mut with_id = self.call_ids.get(call_id).into_iter().flatten().copied();
-                with_id.find(|it| self.calls.get(it).is_some_and(|it| !it.is_answered()))
-            }
+            RetargetedCall::CallId(call_id) => self.unanswered(call_id),
         };
         let Some(transaction) = transaction else { return };
         let Some(call) = self.calls.get_mut(&transaction).filter(|it| !it.is_answered()) else {
@@ -338,8 +355,9 @@ impl CallTable {
         let mut value = Vec::new();
         replaces.encode(&mut value);
         // Peers may have written something else than tags.
-        let transaction = call.start.transaction;
-        let pickup = Pickup { caller, replaces: value, transaction };
+        let transaction = call.continued.unwrap_or(call.start.transaction);
+        let is_from_trunk = call.continued.is_some();
+        let pickup = Pickup { caller, replaces: value, transaction, is_from_trunk };
         (Replaces::parse(&pickup.replaces) == Ok(replaces)).then_some(pickup)
     }
 
@@ -548,6 +566,16 @@ mod tests {
         assert_eq!(shown, [None, early, early], "the group stays a party");
         table.respond(NOW, 3, 486, b"b", None);
         assert!(table.is_empty());
+    }
+
+    #[test]
+    fn a_call_from_a_trunk_is_picked_up_where_it_goes_on() {
+        let mut table = table();
+        table.go_on(b"other", 8);
+        table.go_on(b"x@y", 7);
+        table.respond(NOW, 1, 180, b"b", None);
+        let pickup = table.ringing(BOB).unwrap();
+        assert_eq!((pickup.transaction, pickup.is_from_trunk), (7, true));
     }
 
     #[test]

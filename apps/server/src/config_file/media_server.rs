@@ -64,7 +64,8 @@ pub(super) fn read(section: &mut Section<'_, '_>, all: &mut Settings) {
 }
 
 /// Parses the name of a service or of a user.
-fn name(text: &str) -> Result<String, String> {
+/// The name of a user or service, or a prefix of names.
+pub(super) fn name(text: &str) -> Result<String, String> {
     let is_name = !text.is_empty()
         && text.len() <= 64
         && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'@');

@@ -1,8 +1,9 @@
-//! The section `[office]`: subscriptions to message counts and to the calls of users, and the
-//! pickup of calls.
+//! The section `[office]`: subscriptions to message counts and to the calls of users, the pickup of
+//! calls, and automatic answers.
 
+use super::media_server::name;
 use super::reader::Section;
-use super::values::{self, at_least, word};
+use super::values::{self, any_array_of, at_least, word};
 use crate::settings::Settings;
 use sip_server::Watch;
 use sip_server::config::{Mode, State};
@@ -42,6 +43,15 @@ fn code(text: &str) -> Result<String, String> {
     }
 }
 
+/// A name that phones show, without the characters that end it in a header field.
+fn display_name(text: &str) -> Result<String, String> {
+    let is_name = (1..=64).contains(&text.chars().count())
+        && !text.contains(|it: char| it.is_control() || matches!(it, '"' | '\\'));
+    is_name.then(|| text.to_owned()).ok_or_else(|| {
+        format!("`{}` is no name; expected 1 to 64 characters, without quotes", text.escape_debug())
+    })
+}
+
 pub(super) fn read(section: &mut Section<'_, '_>, settings: &mut Settings) {
     let mut messages = MessageWatch::Subscribed;
     section.read("messages", &mut messages, word(message_watch));
@@ -56,6 +66,18 @@ pub(super) fn read(section: &mut Section<'_, '_>, settings: &mut Settings) {
     let mut pickup = None;
     section.read_some("pickup", &mut pickup, word(code));
     engine.watching.pickup = pickup.unwrap_or_default();
+    section.read_whole("auto_answer", &mut engine.auto_answer, any_array_of(word(name)));
+    section.tables("names", "[office.names]", |section| {
+        section.require("user", "a name has no user; expected user = \"10\"");
+        section.require("name", "a user has no name; expected name = \"Anna Meyer\"");
+        let (mut user, mut shown) = (None, None);
+        section.read_some("user", &mut user, word(name));
+        section.read_some("name", &mut shown, word(display_name));
+        if let Some((user, shown)) = user.zip(shown) {
+            let known = engine.caller_names.insert(user.into_bytes(), shown);
+            section.check(known.is_none(), &["user"], || "this user has a name already".to_owned());
+        }
+    });
     let is_usable = (engine.mode, engine.state) == (Mode::Proxy, State::Stateful);
     let watch = engine.watching.calls;
     section.check(watch == Watch::Off || (is_usable && engine.record_route), &["watch"], || {

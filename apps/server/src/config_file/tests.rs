@@ -257,6 +257,16 @@ fn lamps_and_pickup_are_read_and_need_each_other() {
     let settings = office("messages = \"all\"");
     assert!(settings.engine.watching.messages && settings.tells_all_phones);
     assert!(!office("messages = \"off\"").engine.watching.messages);
+    let allowed = office("auto_answer = [\"10\", \"2*\"]").engine.auto_answer;
+    assert_eq!(allowed, ["10", "2*"]);
+    let named = office("names = [{ user = \"10\", name = \"Anna Méyer\" }]").engine.caller_names;
+    assert_eq!(named.get(&b"10"[..]).map(String::as_str), Some("Anna Méyer"));
+    let named = |name: &str| format!("[office]\nnames = [{{ user = \"1\", name = '{name}' }}]");
+    refused(&named("a\"b"), "2:31: name: `a\\\"b` is no name");
+    let twice =
+        "[office]\nnames = [{ user = \"1\", name = \"a\" }, { user = \"1\", name = \"b\" }]";
+    refused(twice, "2:47: this user has a name already");
+    refused("[office]\nauto_answer = [\"a@b\"]", "2:16: auto_answer: \"a@b\" is no user part");
     refused("[office]\npickup = \"**\"\nwatch = \"state\"", "2:10: office.pickup needs watch");
     refused("[office]\nwatch = \"calls\"\npickup = \"x\"", "3:10: pickup: `x` is no code");
     let stateless = "state = \"stateless\"\n[office]\nwatch = \"state\"";

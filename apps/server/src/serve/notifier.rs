@@ -63,6 +63,7 @@ impl State {
                 };
                 calls.retarget(call, users);
             }
+            CallChange::Continued { call_id, transaction } => calls.go_on(&call_id, transaction),
             CallChange::Response { transaction, status, callee_tag, interval } => {
                 calls.respond(now, transaction, status, &callee_tag, interval);
             }
@@ -226,11 +227,11 @@ impl SharedNotifier {
 impl WatchedCalls for SharedNotifier {
     fn ringing(&self, user: &[u8]) -> Option<RingingCall> {
         let state = self.state.lock();
-        let notifier::Pickup { caller, replaces, transaction } =
+        let notifier::Pickup { caller, replaces, transaction, is_from_trunk } =
             state.calls.ringing(std::str::from_utf8(user).ok()?)?;
         let notifier::CallerPlace { uri, routes, flow, takes_replaces } = caller;
         let (uri, routes) = (uri.into(), routes.into());
         let caller = CallerPlace { uri, routes, flow, takes_replaces };
-        Some(RingingCall { caller, replaces, transaction })
+        Some(RingingCall { caller, replaces, transaction, is_from_trunk })
     }
 }

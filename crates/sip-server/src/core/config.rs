@@ -326,6 +326,14 @@ pub struct Config {
     /// The services of the owner's media server.
     #[cfg(feature = "office")]
     pub media_services: MediaServices,
+    /// The display names of callers, by the names of users: they are in the P-Asserted-Identity of
+    /// calls to users of this server. Quotes and control characters are not allowed.
+    #[cfg(feature = "office")]
+    pub caller_names: BTreeMap<Vec<u8>, String>,
+    /// The names of users to which other users of this server may send requests for an automatic
+    /// answer (Call-Info, Alert-Info, Answer-Mode). A name that ends in `*` is a prefix.
+    #[cfg(feature = "office")]
+    pub auto_answer: Vec<String>,
     /// True if the owner keeps MESSAGE requests for users without a reachable phone.
     #[cfg(feature = "office")]
     pub keeps_messages: bool,
@@ -448,6 +456,10 @@ impl Default for Config {
             media_services: MediaServices::default(),
             #[cfg(feature = "office")]
             keeps_messages: false,
+            #[cfg(feature = "office")]
+            caller_names: BTreeMap::new(),
+            #[cfg(feature = "office")]
+            auto_answer: Vec::new(),
             #[cfg(feature = "office")]
             push: None,
             watching: Watching::default(),

@@ -80,12 +80,16 @@ impl MediaServices {
     /// True if the user `name` has a mailbox.
     #[must_use]
     pub fn has_mailbox(&self, name: &[u8]) -> bool {
-        !self.names.is_empty()
-            && self.mailboxes.iter().any(|known| match known.strip_suffix('*') {
-                Some(start) => name.starts_with(start.as_bytes()),
-                None => name == known.as_bytes(),
-            })
+        !self.names.is_empty() && is_among(name, &self.mailboxes)
     }
+}
+
+/// True if `names` has the user `name`. A value that ends in `*` is a prefix.
+pub(crate) fn is_among(name: &[u8], names: &[String]) -> bool {
+    names.iter().any(|known| match known.strip_suffix('*') {
+        Some(start) => name.starts_with(start.as_bytes()),
+        None => name == known.as_bytes(),
+    })
 }
 
 #[cfg(test)]

@@ -68,6 +68,14 @@ pub enum CallChange {
         /// The users, `user@domain`.
         users: Vec<Box<str>>,
     },
+    /// The owner's B2BUA continues the unanswered call from a trunk with this Call-ID: it may be
+    /// picked up behind the B2BUA, which counts it for the trunk.
+    Continued {
+        /// The Call-ID of the caller.
+        call_id: Box<[u8]>,
+        /// The number of the transaction of the B2BUA.
+        transaction: u128,
+    },
     /// The caller gets a response.
     Response {
         /// The number of the transaction.
@@ -126,8 +134,10 @@ pub struct RingingCall {
     pub caller: CallerPlace,
     /// The value of Replaces.
     pub replaces: Vec<u8>,
-    /// The number of the transaction of the INVITE.
+    /// The number of the transaction of the INVITE, or of that of the B2BUA for a call from a trunk.
     pub transaction: u128,
+    /// True for a call from a trunk.
+    pub is_from_trunk: bool,
 }
 
 /// The calls of users, as the owner has them from [`CallChange`]s. The methods must not call the

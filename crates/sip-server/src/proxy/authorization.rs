@@ -1,6 +1,8 @@
 //! The authorization of a request to be forwarded, and the sender fields that it allows: the
 //! authenticated sender, and the assertions of the request about its sender.
 
+#[cfg(feature = "office")]
+use super::caller_names;
 use super::dialogs;
 use super::forward::SenderFields;
 use super::grant::Grant;
@@ -18,7 +20,6 @@ use crate::core::output::{Event, Notice};
 use crate::core::settings::{DomainIndex, Trust};
 use crate::core::shared::Shared;
 use crate::core::trunks::TrunkId;
-use alloc::vec::Vec;
 use lock_api::RawMutex;
 use sip::header::NameAddr;
 use sip::{Endpoint, HeaderName, Message, Method, Status, Uri};
@@ -45,9 +46,23 @@ pub(crate) struct Asked<'i, 'm> {
 impl Authorization {
     /// The handling of the assertions about the sender (RFC 3325): those of strangers are removed,
     /// those of users are replaced by the authenticated name, and those of trusted parties are
-    /// kept.
-    pub(crate) fn sender_fields(&self, incoming: &Incoming<'_, '_>, env: &Env<'_>) -> SenderFields {
+    /// kept. The display name of a user is added if the request goes to a user, `is_in_house`.
+    pub(crate) fn sender_fields(
+        &self,
+        incoming: &Incoming<'_, '_>,
+        is_in_house: bool,
+        env: &Env<'_>,
+    ) -> SenderFields {
         let Incoming { message, head, trust, .. } = incoming;
+        #[cfg(feature = "office")]
+        if is_in_house
+            && (head.method, head.to.tag()) == (Method::Invite, None)
+            && let Some(asserted) = self.proved().and_then(|it| caller_names::asserted(it, env))
+        {
+            return SenderFields::Replaced(asserted);
+        }
+        #[cfg(not(feature = "office"))]
+        let _ = is_in_house;
         let is_trusted = match self {
             Self::Trunk(trunk) => env.trunks().is_some_and(|trunks| trunks.is_trusted(*trunk)),
             _ => *trust == Trust::Trusted || !env.settings.config.authentication.required,
@@ -70,7 +85,7 @@ impl Authorization {
         if !named.iter().any(|&name| message.has(name)) {
             return SenderFields::Kept;
         }
-        let mut proved = Vec::new();
+        let mut proved = b"<".to_vec();
         match head.from_uri {
             Uri::Sip(uri) => {
                 let domain = env.settings.domain_of(&uri.host).unwrap_or(DomainIndex::DEFAULT);
@@ -85,6 +100,7 @@ impl Authorization {
             }
             _ => proved.extend_from_slice(head.from.uri_bytes),
         }
+        proved.push(b'>');
         SenderFields::Replaced(proved)
     }
 

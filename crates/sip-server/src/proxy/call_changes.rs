@@ -32,7 +32,9 @@ pub(super) fn sees_calls(settings: &Settings) -> bool {
 /// Tells the owner that a call begins with the transaction `handle`.
 pub(super) fn begin(change: Option<Box<CallChange>>, handle: Handle, env: &mut Env<'_>) {
     if let Some(mut change) = change {
-        if let CallChange::Begun { transaction, .. } = &mut *change {
+        if let CallChange::Begun { transaction, .. } | CallChange::Continued { transaction, .. } =
+            &mut *change
+        {
             *transaction = number_of(handle);
         }
         env.out.events.push(Event::Call(change));

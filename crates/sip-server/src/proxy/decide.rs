@@ -1,6 +1,8 @@
 //! The decision on a request: its authorization and its targets (RFC 3261 sections 16.3 to 16.5 and
 //! 8.3). [`execute`](super::execute) carries it out.
 
+#[cfg(feature = "office")]
+use super::alerts;
 use super::authorization::{Asked, authorize};
 use super::call_changes;
 use super::edge::leads_to_domain;
@@ -12,6 +14,8 @@ use super::media_services;
 #[cfg(feature = "office")]
 use super::media_target;
 use super::numbers::{self, Numbered};
+#[cfg(feature = "office")]
+use super::parking;
 use super::refusal::{Refusal, Refused};
 #[cfg(feature = "office")]
 use super::registered::asleep_in_dialog;
@@ -77,6 +81,12 @@ pub(super) struct RequestRoute {
     pub(super) stages: Option<Box<Stages>>,
     /// The beginning of a call that the owner is told.
     pub(super) beginning: Option<Box<CallChange>>,
+    /// True if Call-Info, Alert-Info and the like of a user are forwarded.
+    #[cfg(feature = "office")]
+    pub(super) keeps_alerts: bool,
+    /// The value of Refer-To that replaces the received one. `None` leaves it unchanged.
+    #[cfg(feature = "office")]
+    pub(super) refer_to: Option<Box<[u8]>>,
 }
 
 /// The data on a request that its targets come with.
@@ -247,7 +257,15 @@ fn find_route<R: RawMutex>(
     let named_uri = named.as_deref().and_then(|named| Uri::parse(named).ok());
     let called = named_uri.as_ref().unwrap_or(&found.uri);
     let beginning = watching::beginning(shared, incoming, called, &authorization, env);
+    #[cfg(feature = "office")]
+    let beginning = beginning.or_else(|| watching::continued(incoming, found, env));
     Ok(RequestRoute {
+        #[cfg(feature = "office")]
+        keeps_alerts: !is_for_us
+            || is_by_edge
+            || alerts::are_kept(shared, incoming, &authorization, called, env),
+        #[cfg(feature = "office")]
+        refer_to: parking::refer_to(shared, incoming, &authorization, env),
         authorization,
         targets,
         answerer,

@@ -14,6 +14,7 @@ use super::sender::Authorization;
 use super::stateless;
 use super::tables::Tables;
 use super::target::{Target, Targets};
+use super::token::Identity;
 use super::via_branch::{DialogFields, loop_hash};
 use crate::core::event::Env;
 use crate::core::incoming::{
@@ -112,6 +113,8 @@ fn plan(
     env: &Env<'_>,
 ) -> (Plan, Targets) {
     let Incoming { message, head, flow, .. } = incoming;
+    #[cfg(feature = "office")]
+    let (refer_to, keeps_alerts) = (route.refer_to, route.keeps_alerts);
     let RequestRoute { authorization, targets, answerer, routes, may_join, named, .. } = route;
     let starts_dialog = match head.method {
         Method::Invite | Method::Refer => head.to.tag().is_none(),
@@ -121,6 +124,7 @@ fn plan(
         _ => false,
     };
     let record_route = starts_dialog && env.settings.config.record_route;
+    let is_in_house = answerer != Identity::NONE;
     let plan = Plan {
         loop_hash: loop_hash(&env.keys.branch, message, head, found.uri_bytes),
         record_route: record_route.then(|| Names { sender: authorization.identity(env), answerer }),
@@ -129,7 +133,7 @@ fn plan(
         is_by_edge: found.edge_flow.is_some(),
         may_join,
         named,
-        sender_fields: authorization.sender_fields(incoming, env),
+        sender_fields: authorization.sender_fields(incoming, is_in_house, env),
         routes,
         received: message.as_bytes().len(),
         max_forwards: head.max_forwards,
@@ -137,6 +141,10 @@ fn plan(
         arrived_on: *flow,
         upstream: reply_flow(message, flow),
         is_to_trunk: found.to_trunk().is_some(),
+        #[cfg(feature = "office")]
+        refer_to,
+        #[cfg(feature = "office")]
+        keeps_alerts,
         #[cfg(feature = "office")]
         is_from_trunk: found.is_from_trunk(),
         #[cfg(feature = "office")]

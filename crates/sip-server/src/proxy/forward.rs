@@ -38,6 +38,10 @@ pub(crate) struct Changes<'a> {
     pub(crate) retargeted: Option<&'a Retargeted>,
     /// True if credentials for the realms of the server are forwarded, too.
     pub(crate) keeps_credentials: bool,
+    /// True if [`ALERTS`] are forwarded, unless `sender_fields` removes them.
+    pub(crate) keeps_alerts: bool,
+    /// The new value of Refer-To. `None` leaves it unchanged.
+    pub(crate) refer_to: Option<&'a [u8]>,
 }
 
 /// The handling of the header fields that name the sender of a request or change how the phone
@@ -49,9 +53,17 @@ pub(crate) enum SenderFields {
     Removed,
     /// The fields are removed, but for Referred-By: it names the sender.
     OnlyReferrer,
-    /// This URI replaces the fields that name the sender.
+    /// This value of P-Asserted-Identity replaces the fields that name the sender.
     Replaced(Vec<u8>),
 }
+
+/// The header fields that ask for an automatic answer, or for another tone or picture.
+pub(super) const ALERTS: [HeaderName; 4] = [
+    HeaderName::AlertInfo,
+    HeaderName::CallInfo,
+    HeaderName::AnswerMode,
+    HeaderName::PrivAnswerMode,
+];
 
 /// The header fields that name the sender.
 const SENDER_NAMES: [HeaderName; 3] =
@@ -65,7 +77,7 @@ impl SenderFields {
 }
 
 /// The header fields that a proxy may change in a request.
-const REWRITTEN: [HeaderName; 19] = [
+const REWRITTEN: [HeaderName; 20] = [
     HeaderName::ContentLength,
     HeaderName::Via,
     HeaderName::To,
@@ -86,6 +98,7 @@ const REWRITTEN: [HeaderName; 19] = [
     HeaderName::Diversion,
     HeaderName::HistoryInfo,
     HeaderName::ReferredBy,
+    HeaderName::ReferTo,
     // A phone decides by it if a call is listed as missed.
     HeaderName::Reason,
 ];
@@ -148,9 +161,7 @@ impl Changes<'_> {
         if let SenderFields::Replaced(proved) = self.sender_fields
             && self.may_name_sender(request)
         {
-            out.extend_from_slice(b"P-Asserted-Identity: <");
-            out.extend_from_slice(proved);
-            out.extend_from_slice(b">\r\n");
+            write_line(out, b"P-Asserted-Identity", proved);
         }
         if let Some(retargeted) = self.retargeted {
             retargeted.write_diversions(out);
@@ -168,10 +179,12 @@ impl Changes<'_> {
                 self.sender_fields.are_removed() && request.method() == Some(Method::Cancel)
             }
             HeaderName::Route => self.routes.is_some(),
+            HeaderName::ReferTo => self.refer_to.is_some(),
             HeaderName::MaxBreadth => self.max_breadth.is_some(),
             HeaderName::Authorization | HeaderName::ProxyAuthorization => {
                 self.is_for_us(field.value)
             }
+            name if !self.keeps_alerts && ALERTS.contains(&name) => true,
             name => match self.sender_fields {
                 SenderFields::Kept => false,
                 SenderFields::Removed => true,
@@ -199,6 +212,7 @@ impl Changes<'_> {
                 let left = max_forwards.unwrap_or(DEFAULT_MAX_FORWARDS).saturating_sub(1);
                 write_number_line(out, b"Max-Forwards", left.into());
             }
+            HeaderName::ReferTo => write_line(out, b"Refer-To", self.refer_to.unwrap_or_default()),
             _ => {}
         }
     }
@@ -402,6 +416,8 @@ mod tests {
             body: None,
             retargeted: None,
             keeps_credentials: false,
+            keeps_alerts: true,
+            refer_to: None,
         };
         let mut out = Vec::new();
         changes.write(&Message::parse(INVITE).unwrap(), Some(70), &mut out);

@@ -4,7 +4,9 @@
 //! party can write that line, since it is always the first.
 
 #[cfg(feature = "office")]
-use super::media_target::{deposit_target, mailbox_of, target};
+use super::media_target::{add_referrer, deposit_target, mailbox_of, target};
+#[cfg(feature = "office")]
+use super::parking;
 use super::pass::Pass;
 use super::sender::Authorization;
 #[cfg(feature = "office")]
@@ -116,7 +118,13 @@ impl<R: RawMutex> NewCall<'_, '_, R> {
         };
         targets.clear();
         let call = (self.uri, &self.incoming.flow);
-        targets.push(target(service, &name, caller.as_ref(), call, env));
+        let mut target = target(service, &name, caller.as_ref(), call, env);
+        if service == "park"
+            && let Some(parker) = parking::parker(self.shared, &self.incoming.head.uri, env)
+        {
+            add_referrer(&mut target, &parker, self.uri);
+        }
+        targets.push(target);
         Some(Ok(called.clone()))
     }
 

@@ -9,7 +9,7 @@ use crate::core::next_hop::NextHop;
 use crate::core::shared::Shared;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
-use sip::uri::escape_param;
+use sip::uri::{escape_param, escape_user};
 use sip::{Encode, Endpoint};
 
 /// True if the target is the media server.
@@ -110,4 +110,15 @@ pub(super) fn target(
     let next_hop = NextHop::Flow(flow.internal_to(Endpoint::MediaServer));
     let origin = env.settings.scope_of(flow);
     Target { path, flow_bound: true, ..Target::new(uri, next_hop, origin) }
+}
+
+/// Adds the user that has transferred the caller to the media server, at the host of `uri`, which
+/// the phone of the caller has reached.
+pub(super) fn add_referrer(target: &mut Target, user: &AddressOfRecord, uri: &[u8]) {
+    let host = uri.split(|byte| matches!(byte, b';' | b'?')).next().unwrap_or_default();
+    let host = host.rsplit(|byte| *byte == b'@').next().unwrap_or_default();
+    let referrer = [b"sip:", &*escape_user(user.name()), b"@", host].concat();
+    let end = target.path.len() - 1;
+    let param = [b";referrer=", &*escape_param(&referrer)].concat();
+    target.path.splice(end..end, param);
 }

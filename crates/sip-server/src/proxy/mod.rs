@@ -1,10 +1,14 @@
 //! The proxy (RFC 3261 section 16): the routing of requests, and the forwarding of requests and
 //! responses.
 
+#[cfg(feature = "office")]
+mod alerts;
 mod authorization;
 mod best_response;
 mod budget;
 mod call_changes;
+#[cfg(feature = "office")]
+mod caller_names;
 mod calls;
 mod context;
 #[cfg(feature = "office")]
@@ -28,6 +32,8 @@ mod media_services;
 #[cfg(feature = "office")]
 mod media_target;
 mod numbers;
+#[cfg(feature = "office")]
+mod parking;
 mod pass;
 mod passed;
 mod plan;

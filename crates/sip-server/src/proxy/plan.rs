@@ -57,6 +57,12 @@ pub(crate) struct Plan {
     /// True for a call to a trunk: the B2BUA needs to know the response of the trunk from those of
     /// this server, and tries another trunk.
     pub(crate) is_to_trunk: bool,
+    /// True if Call-Info, Alert-Info and the like of a user are forwarded to the called user.
+    #[cfg(feature = "office")]
+    pub(crate) keeps_alerts: bool,
+    /// The value of Refer-To that replaces the received one. `None` leaves it unchanged.
+    #[cfg(feature = "office")]
+    pub(crate) refer_to: Option<Box<[u8]>>,
     /// True for the second leg of a call from a trunk.
     #[cfg(feature = "office")]
     pub(crate) is_from_trunk: bool,
@@ -139,6 +145,15 @@ pub(crate) fn write_request(
             body: body.as_deref(),
             retargeted: target.retargeted.as_deref(),
             keeps_credentials: plan.has_credentials_of_trunk(),
+            // A phone that a forward leads to may not allow them.
+            #[cfg(feature = "office")]
+            keeps_alerts: plan.keeps_alerts && target.retargeted.is_none(),
+            #[cfg(not(feature = "office"))]
+            keeps_alerts: true,
+            #[cfg(feature = "office")]
+            refer_to: plan.refer_to.as_deref(),
+            #[cfg(not(feature = "office"))]
+            refer_to: None,
         };
         changes.write(request, plan.max_forwards, bytes);
     });

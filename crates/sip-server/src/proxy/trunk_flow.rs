@@ -40,5 +40,9 @@ pub(super) fn decide(
         named: None,
         stages: None,
         beginning: None,
+        #[cfg(feature = "office")]
+        keeps_alerts: true,
+        #[cfg(feature = "office")]
+        refer_to: None,
     })
 }

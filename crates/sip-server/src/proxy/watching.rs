@@ -5,8 +5,12 @@
 use super::call_changes;
 use super::call_changes::{has_notifier, sees_calls};
 #[cfg(feature = "office")]
+use super::media::param_of_pass;
+#[cfg(feature = "office")]
 use super::media_target;
 use super::refusal::Refusal;
+#[cfg(feature = "office")]
+use super::route::Preprocessed;
 use super::sender::{Authorization, speaker};
 use super::target::{Takeover, Target, Targets};
 use crate::core::address_of_record::AddressOfRecord;
@@ -148,24 +152,32 @@ fn taken_over<R: RawMutex>(
             .or_else(|| group.members.iter().find_map(|member| ringing(member.as_bytes()))),
         None => ringing(user.as_bytes()),
     };
-    let Some(RingingCall { caller, replaces, transaction }) = ringing else {
+    let Some(RingingCall { caller, replaces, transaction, is_from_trunk }) = ringing else {
         let status = Status::CALL_DOES_NOT_EXIST.with_reason("No Call to Pick Up");
         return Err(Refusal::Status(status));
     };
     #[cfg(feature = "office")]
-    if !caller.takes_replaces && env.settings.config.media_services.has_names() {
-        let Incoming { head, flow, .. } = incoming;
-        let name = format!("{transaction:x}");
-        let call = (head.uri_bytes, flow);
-        let target = media_target::meeting(&name, asker.as_ref(), call, env);
-        let user = asker.map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
-        let user = user.unwrap_or_default().into_boxed_str();
-        let transaction = call_changes::handle_of(transaction);
-        env.out.meetings.push(Meeting { transaction, name, user });
-        return Ok(Targets::from_iter([target]));
+    {
+        let has_media_server = env.settings.config.media_services.has_names();
+        if has_media_server && (is_from_trunk || !caller.takes_replaces) {
+            let Incoming { head, flow, .. } = incoming;
+            let name = format!("{transaction:x}");
+            let call = (head.uri_bytes, flow);
+            let target = media_target::meeting(&name, asker.as_ref(), call, env);
+            let user = asker.map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+            let user = user.unwrap_or_default().into_boxed_str();
+            let transaction = call_changes::handle_of(transaction);
+            env.out.meetings.push(Meeting { transaction, name, user });
+            return Ok(Targets::from_iter([target]));
+        }
+        // An INVITE to the trunk would not count for it.
+        if is_from_trunk {
+            let status = Status::FORBIDDEN.with_reason("Pickup Needs the Media Server");
+            return Err(Refusal::Status(status));
+        }
     }
     #[cfg(not(feature = "office"))]
-    let _ = (incoming, transaction);
+    let _ = (incoming, transaction, is_from_trunk);
     let mut lines = Vec::new();
     write_line(&mut lines, b"Replaces", &replaces);
     // Another phone of the caller would take it for a new call.
@@ -187,6 +199,22 @@ fn target(
         takeover: takeover.map(Box::new),
         ..Target::new(uri, NextHop::Flow(flow), env.settings.scope_of(&flow))
     }
+}
+
+/// The continuation of a call from a trunk by the owner's B2BUA, with the INVITE `incoming`.
+#[cfg(feature = "office")]
+pub(super) fn continued(
+    incoming: &Incoming<'_, '_>,
+    found: &Preprocessed<'_>,
+    env: &Env<'_>,
+) -> Option<Box<CallChange>> {
+    let Incoming { message, head, .. } = incoming;
+    let is_call = head.method == Method::Invite && head.to.tag().is_none();
+    if !is_call || !found.is_from_trunk() || !sees_calls(env.settings) {
+        return None;
+    }
+    let call_id = param_of_pass(message, "caller")?;
+    Some(Box::new(CallChange::Continued { call_id: call_id.as_ref().into(), transaction: 0 }))
 }
 
 /// The beginning of the call `incoming` to `uri`, if the owner is told of it. Its transaction has

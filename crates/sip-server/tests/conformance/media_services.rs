@@ -1,7 +1,7 @@
 //! Calls to the services of the owner's media server: their callers, the line that names the
 //! service, and their media. The test acts as the media server.
 
-use crate::joining::describe;
+use crate::joining::{describe, within};
 use crate::media::{NAT, body, offer, sdp, server};
 use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, udp};
 use barebell_sip_server::config::{Joining, Relaying};
@@ -15,6 +15,7 @@ fn config() -> Config {
         ("voicemail-", MediaService::Deposit),
         ("conference-", MediaService::Conference),
         ("announcement-", MediaService::Announcement),
+        ("70", MediaService::Park),
     ];
     let names = names.map(|(name, service)| (name.to_owned(), service)).to_vec();
     let mailboxes = vec!["alice".to_owned(), "carol".to_owned()];
@@ -240,4 +241,42 @@ fn a_forwarded_message_names_its_caller_if_the_caller_has_proved_the_name() {
 fn to_media_server(reaction: &Reaction) -> Sent {
     let found = reaction.requests().find(|sent| sent.flow.endpoint().is_some());
     found.unwrap_or_else(|| panic!("{reaction:?}")).clone()
+}
+
+#[test]
+fn a_call_that_a_transfer_parks_names_the_user_that_has_transferred_it() {
+    let mut rig = rig(config());
+    let sent = rig.send_as("alice", &udp(ALICE), &invite("bob")).forwarded().clone();
+    let answered = describe(&mut rig, &sent, 200, "bob", &format!("sip:bob@{BOB}"));
+    let answered = answered.response().clone();
+    let mut cseq = 10;
+    let mut refer = |rig: &mut Rig, target: &str| {
+        cseq += 1;
+        let refer = within(&answered, "REFER", &format!("sip:bob@{BOB}")).with_cseq(cseq);
+        let sent = rig.send(&udp(ALICE), &refer.and("Refer-To", target)).forwarded().clone();
+        sent.values(HeaderName::ReferTo)
+    };
+    let parked = "<sip:701@example.com;parked-by=alice>";
+    assert_eq!(refer(&mut rig, "sip:701@example.com"), [parked]);
+    assert_eq!(refer(&mut rig, "\"P, 1\" <sip:701@example.com>;x=y"), [parked]);
+    // Another target, one that replaces a call, and one that names a user already.
+    for target in [
+        "<sip:carol@example.com>",
+        "<sip:701@elsewhere.example>",
+        "<sip:701@example.com?Replaces=a%3Bto-tag%3Db%3Bfrom-tag%3Dc>",
+        "<sip:701@example.com;parked-by=carol>",
+    ] {
+        assert_eq!(refer(&mut rig, target), [target]);
+    }
+    let from = "<sip:bob@example.com>;tag=b";
+    let park = |uri: &str| invite("701").with_uri(uri).with("From", from);
+    let route = "<sip:park@media-server.invalid;lr;name=701%40example.com;caller=bob%40example.com";
+    for (uri, referrer) in [
+        (parked.trim_matches(['<', '>']), ";referrer=sip:alice%40example.com"),
+        ("sip:701@example.com;parked-by=nobody", ""),
+        ("sip:701@example.com", ""),
+    ] {
+        let forwarded = rig.send_as("bob", &udp(BOB), &park(uri)).forwarded().clone();
+        assert_eq!(routes(&forwarded), [format!("{route}{referrer}>")], "{uri}");
+    }
 }

@@ -232,6 +232,17 @@ fn what_strangers_say_of_themselves_is_taken_off_and_of_users_what_they_prove_is
         let forwarded = rig.send(&udp(STRANGER), &said(stranger.clone())).forwarded().clone();
         assert_eq!((kept(&forwarded), forwarded.value(HeaderName::Privacy)), (1, "none".into()));
         let user = said(Draft::invite("sip:bob@example.com"));
+        // Bob does not allow automatic answers, by his name and by his contact.
+        for draft in [user.next(), user.next().with_uri(&format!("sip:bob@{BOB}"))] {
+            let forwarded = rig.send_as("alice", &udp(ALICE), &draft).forwarded().clone();
+            assert_eq!(kept(&forwarded), SAID.len() - 2 - 4);
+            for name in [HeaderName::AlertInfo, HeaderName::CallInfo, HeaderName::AnswerMode] {
+                assert_eq!(forwarded.value(name), "");
+            }
+        }
+        let allowed = Config { auto_answer: vec!["bo*".into()], state, ..closed_config() };
+        let mut rig = Rig::closed_with(allowed);
+        rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
         let forwarded = rig.send_as("alice", &udp(ALICE), &user).forwarded().clone();
         assert_eq!(kept(&forwarded), SAID.len() - 2);
         let proved = forwarded.values(HeaderName::PAssertedIdentity);
@@ -250,6 +261,30 @@ fn what_strangers_say_of_themselves_is_taken_off_and_of_users_what_they_prove_is
         let forwarded = rig.send_as("alice", &udp(ALICE), &abroad).forwarded().clone();
         assert_eq!(forwarded.values(HeaderName::PAssertedIdentity).len(), 1);
     }
+}
+
+#[test]
+fn a_caller_has_its_display_name_in_the_house() {
+    let names = [(b"alice".to_vec(), "Alice Ä.".to_owned())];
+    let mut rig = Rig::closed_with(Config { caller_names: names.into(), ..closed_config() });
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    let named = "\"Alice Ä.\" <sip:alice@example.com>";
+    let own = Draft::invite("sip:bob@example.com").and("P-Asserted-Identity", "<sip:boss@a>");
+    let private = own.next().and("Privacy", "id");
+    let abroad = Draft::invite("sip:y@192.0.2.5");
+    for (draft, expected) in [
+        (Draft::invite("sip:bob@example.com"), Some(named)),
+        (own, Some(named)),
+        (private, None),
+        (abroad, None),
+    ] {
+        let forwarded = rig.send_as("alice", &udp(ALICE), &draft).forwarded().clone();
+        assert_eq!(forwarded.values(HeaderName::PAssertedIdentity), Vec::from_iter(expected));
+    }
+    let other = Draft::invite("sip:alice@example.com").with("From", "<sip:bob@example.com>;tag=b");
+    rig.register("alice", &udp(ALICE), &format!("<sip:alice@{ALICE}>"));
+    let forwarded = rig.send_as("bob", &udp(BOB), &other).forwarded().clone();
+    assert_eq!(forwarded.values(HeaderName::PAssertedIdentity), [""; 0]);
 }
 
 /// Otherwise a phone would not list the call as missed, because the caller says that it was

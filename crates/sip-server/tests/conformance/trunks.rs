@@ -13,7 +13,7 @@ use sip::{Duration, HeaderName, Transport};
 use std::sync::Arc;
 
 /// The address of trunk 0, and that of trunk 1, which has no target.
-const TRUNK: &str = "192.0.2.50:5060";
+pub(crate) const TRUNK: &str = "192.0.2.50:5060";
 const DEAD: &str = "192.0.2.51:5060";
 
 /// The contact of the registration at trunk 0.
@@ -78,7 +78,12 @@ impl Numbers for Plan {
 }
 
 fn office() -> Rig {
-    let config = Config { joining: Joining::Off, ..closed_config() };
+    with_trunks(closed_config())
+}
+
+/// A server with the numbers and trunks, where bob is registered.
+pub(crate) fn with_trunks(config: Config) -> Rig {
+    let config = Config { joining: Joining::Off, ..config };
     let (mut rig, _) = server(config, &format!("<sip:bob@{BOB}>"));
     rig.server.set_numbers(Arc::new(Plan));
     rig.server.set_trunks(Arc::new(TwoTrunks));
@@ -86,7 +91,7 @@ fn office() -> Rig {
     rig
 }
 
-fn call(uri: &str) -> Draft {
+pub(crate) fn call(uri: &str) -> Draft {
     offer("198.51.100.10").with_uri(uri).with("To", &format!("<{uri}>"))
 }
 

@@ -1,8 +1,9 @@
 //! Subscriptions that go to the owner's notifier, the changes of calls that the owner is told, and
 //! pickup. The test acts as the notifier.
 
-use crate::joining::{back, within};
+use crate::joining::{back, second_leg, within};
 use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, udp};
+use crate::trunks::{TRUNK, call, with_trunks};
 use barebell_sip_server::config::Mode;
 use barebell_sip_server::{
     CallChange, CallServices, CallerPlace, Config, Event, Group, MediaService, MediaServices,
@@ -190,6 +191,7 @@ fn a_refused_or_cancelled_call_is_told_and_none_without_watching() {
 struct Ringing {
     transaction: u128,
     lacks_replaces: bool,
+    is_from_trunk: bool,
 }
 
 impl WatchedCalls for Ringing {
@@ -201,15 +203,20 @@ impl WatchedCalls for Ringing {
             takes_replaces: !self.lacks_replaces,
         };
         let replaces = b"x;to-tag=a;from-tag=b;early-only".to_vec();
-        let transaction = self.transaction;
-        (user == b"bob@example.com").then_some(RingingCall { caller, replaces, transaction })
+        let Self { transaction, is_from_trunk, .. } = *self;
+        let call = RingingCall { caller, replaces, transaction, is_from_trunk };
+        (user == b"bob@example.com").then_some(call)
     }
 }
 
 fn pickup(code: &str) -> Draft {
+    pickup_by("carol", code)
+}
+
+fn pickup_by(user: &str, code: &str) -> Draft {
     Draft::new("INVITE", &format!("sip:{code}@example.com"))
-        .with("From", "<sip:carol@example.com>;tag=c")
-        .and("Contact", &format!("<sip:carol@{CAROL}>"))
+        .with("From", &format!("<sip:{user}@example.com>;tag=c"))
+        .and("Contact", &format!("<sip:{user}@{CAROL}>"))
 }
 
 #[test]
@@ -310,7 +317,7 @@ fn a_caller_without_replaces_meets_the_call_that_picks_it_up_at_the_media_server
     let mut rig = office();
     let called = rig.send_as("alice", &udp(ALICE), &Draft::invite("sip:bob@example.com"));
     let transaction = transaction(&called);
-    rig.watch(Arc::new(Ringing { transaction, lacks_replaces: true }));
+    rig.watch(Arc::new(Ringing { transaction, lacks_replaces: true, is_from_trunk: false }));
     let at_bob = called.forwarded().clone();
     rig.receive(&at_bob.flow, &at_bob.answer(180, "bob", ""));
     let picked_up = rig.send_as("carol", &udp(CAROL), &pickup("**sales"));
@@ -332,4 +339,37 @@ fn a_caller_without_replaces_meets_the_call_that_picks_it_up_at_the_media_server
     // The answered call is not led away again.
     let late = rig.send_as("carol", &udp(CAROL), &pickup("**bob"));
     assert_eq!(late.requests().count(), 1);
+}
+
+#[test]
+fn a_call_from_a_trunk_is_picked_up_behind_the_b2bua() {
+    let names = vec![("echo".to_owned(), MediaService::Echo)];
+    let media_services = MediaServices { names, ..MediaServices::default() };
+    let mut rig = with_trunks(Config { media_services, ..config(Watch::Calls) });
+    let from = "<sip:+49151@trunk.example>;tag=1";
+    let number = call("sip:+4930123@203.0.113.1").with("From", from);
+    let begun = rig.send(&udp(TRUNK), &number);
+    let first = begun.forwarded().clone();
+    let call_id = first.value(HeaderName::CallId);
+    assert!(matches!(&changes(&begun)[..], [CallChange::Begun { .. }]), "{begun:?}");
+    let route = first.value(HeaderName::Route).replace('>', &format!(";caller={call_id}>"));
+    let continued = rig.send(&first.flow, &second_leg(&first).with("Route", &route));
+    let [CallChange::Continued { call_id: told, transaction }] = &changes(&continued)[..] else {
+        panic!("{continued:?}")
+    };
+    assert_eq!(**told, *call_id.as_bytes());
+    let at_bob = continued.forwarded().clone();
+    rig.receive(&at_bob.flow, &at_bob.answer(180, "bob", ""));
+    // Without a media server there is no other way than past the B2BUA.
+    let ringing = |transaction| Ringing { transaction, lacks_replaces: false, is_from_trunk: true };
+    rig.watch(Arc::new(ringing(*transaction)));
+    let picked_up = rig.send_as("alice", &udp(ALICE), &pickup_by("alice", "**bob"));
+    let to = |flow| picked_up.requests().filter(|sent| sent.flow == flow).count();
+    let [picker, caller] = [udp(ALICE), first.flow].map(|it| it.internal_to(Endpoint::MediaServer));
+    assert_eq!((to(picker), to(caller)), (1, 1), "{picked_up:?}");
+    assert_eq!((to(udp(BOB)), to(udp(TRUNK)), to(first.flow)), (1, 0, 0), "a CANCEL");
+    let mut rig = with_trunks(config(Watch::Calls));
+    rig.watch(Arc::new(ringing(1)));
+    let refused = rig.send_as("alice", &udp(ALICE), &pickup_by("alice", "**bob"));
+    assert_eq!(refused.status(), 403);
 }

@@ -192,9 +192,10 @@ impl Context {
     }
 
     /// Leads the ringing call away from its phones, to the owner's media server, where it meets the
-    /// call of `user`.
+    /// call of `user`. A call from a trunk stays in the B2BUA.
     pub(in super::super) fn meet(&mut self, name: &str, user: Box<str>, env: &mut Env<'_>) {
-        let is_ringing = self.begins_call()
+        let is_from_trunk = self.search.as_ref().is_some_and(|search| search.plan.is_from_trunk);
+        let is_ringing = (self.begins_call() || is_from_trunk)
             && !self.is_closing
             && !self.has_final()
             && self.stages().is_none_or(|stages| !stages.is_looking_up());
