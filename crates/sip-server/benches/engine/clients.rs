@@ -407,7 +407,7 @@ impl Phone {
              a=rtpmap:0 PCMU/8000\r\n",
             ip = self.host().ip()
         );
-        self.outside(&uri, ("<", &uri, ">"), self.call_id())
+        self.outside(uri, ("<", uri, ">"), self.call_id())
             .request(Method::Invite, 1, self.via(), out)
             .field(HeaderName::Contact, self.contact())
             .field(HeaderName::ContentType, SDP)
