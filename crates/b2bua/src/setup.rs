@@ -194,9 +194,14 @@ impl B2bua {
         self.bridge_of.insert(call, (id, Side::Caller));
         self.sources.insert(from, count + 1);
         self.counters.calls += 1;
-        // The callee may be silent, and a decision late: a CANCEL of the caller is sent at once.
-        let _ = self.agent.trying(now, call);
-        if !self.waits(id, now) {
+        let bridge = self.bridges.get(&id);
+        let is_to_trunk = bridge.is_some_and(|bridge| bridge.attempt().is_some());
+        let waits = self.waits(id, now);
+        // A trunk may be silent, and a decision late: a CANCEL of the caller comes at once.
+        if is_to_trunk || waits {
+            let _ = self.agent.trying(now, call);
+        }
+        if !waits {
             self.set_out(id, now);
         }
     }
