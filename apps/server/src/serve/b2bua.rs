@@ -187,7 +187,7 @@ impl SharedB2bua {
         };
         note(&sent);
         for Transmit { flow, bytes, .. } in sent {
-            local.worker.receive(now, &flow, &bytes, &mut local.out);
+            local.receive(now, sip::Duration::ZERO, &flow, &bytes);
         }
         self.ask(now, local, questions);
         digits
