@@ -1,7 +1,6 @@
 //! The check of the certificates.
 
 use super::findings::{Findings, Severity};
-use super::now;
 use crate::admin::Condition;
 use crate::settings::Settings;
 use net::tls::ServerName;
@@ -39,10 +38,11 @@ pub(super) fn check(
     let shown = SystemTime::UNIX_EPOCH + Duration::from_secs(until);
     let shown = humantime::format_rfc3339_seconds(shown);
     let remedy = "renew it: let its ACME client reload the server, or use [acme]";
-    if until < now().as_secs() {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    if until < now.as_secs() {
         let text = format!("it has been invalid since {shown}");
         findings.fault(Severity::Error, "certificate", text, remedy);
-    } else if until < (now() + NOTICE).as_secs() {
+    } else if until < (now + NOTICE).as_secs() {
         findings.fault(Severity::Warning, "certificate", format!("it ends {shown}"), remedy);
     } else {
         names(settings, data, findings);

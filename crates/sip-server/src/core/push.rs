@@ -4,7 +4,6 @@
 //! Without the feature `office` no phone sleeps.
 
 use crate::core::config::{Config, State};
-use crate::core::event::Env;
 use crate::core::keys::Key;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -92,8 +91,12 @@ pub(crate) fn purr(prid: &[u8], key: &Key) -> String {
 /// Appends the Feature-Caps of a 200 for the REGISTER `request`: the services that its contacts
 /// name, or all services if a contact asks for them (RFC 8599 sections 4.1 and 5.3), and the
 /// [`purr`] of each phone if requests within dialogs pass this server.
-pub(crate) fn write_feature_caps(request: &Message<'_>, env: &Env<'_>, out: &mut Vec<u8>) {
-    let config = &env.settings.config;
+pub(crate) fn write_feature_caps(
+    request: &Message<'_>,
+    config: &Config,
+    key: &Key,
+    out: &mut Vec<u8>,
+) {
     if !is_used(config) {
         return;
     }
@@ -110,7 +113,7 @@ pub(crate) fn write_feature_caps(request: &Message<'_>, env: &Env<'_>, out: &mut
             None => false,
         };
         let prid = uri.params.value("pn-prid").filter(|_| stays);
-        let purr = prid.map(|prid| purr(prid, &env.keys.gruu));
+        let purr = prid.map(|prid| purr(prid, key));
         let asked = providers(config).filter(|provider| is_asked(provider));
         named.extend(asked.map(|provider| (provider, purr.clone())));
     }

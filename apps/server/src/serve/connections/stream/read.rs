@@ -123,7 +123,7 @@ impl Stream {
             _ => return Pinged::Never,
         }
         match self.advance(&mut reading, &mut writing, now, set) {
-            Ok(_) => Pinged::Sent,
+            Ok(()) => Pinged::Sent,
             Err(_) => Pinged::Gone,
         }
     }
