@@ -75,11 +75,16 @@ impl WebCall {
 
     /// A check that nominates, by `password` or the right one.
     fn check(&self, password: Option<&str>) -> Vec<u8> {
-        let (ufrag, right) = (value(&self.answer, "ice-ufrag"), value(&self.answer, "ice-pwd"));
+        self.check_as(&format!("{}:{UFRAG}", value(&self.answer, "ice-ufrag")), password)
+    }
+
+    /// A check of this user that nominates, by `password` or the right one.
+    fn check_as(&self, user: &str, password: Option<&str>) -> Vec<u8> {
+        let right = value(&self.answer, "ice-pwd");
         let mut out = Vec::new();
         let mut writer = Writer::new(Class::Request, BINDING, TransactionId([7; 12]), &mut out);
         let fields: [(u16, &[u8]); 4] = [
-            (at::USERNAME, &format!("{ufrag}:{UFRAG}").into_bytes()),
+            (at::USERNAME, user.as_bytes()),
             (at::PRIORITY, &[0x7e, 0, 0, 0xff]),
             (at::ICE_CONTROLLING, &[1; 8]),
             (at::USE_CANDIDATE, &[]),
@@ -87,6 +92,16 @@ impl WebCall {
         for (number, value) in fields {
             writer.attribute(number, value).expect("the attribute fits");
         }
+        writer.integrity(password.unwrap_or(right).as_bytes()).expect("the message has room");
+        writer.fingerprint().expect("the message has room");
+        out
+    }
+
+    /// A response that confirms a check, by `password` or the right one.
+    fn confirmation(&self, password: Option<&str>) -> Vec<u8> {
+        let right = value(&self.answer, "ice-pwd");
+        let mut out = Vec::new();
+        let mut writer = Writer::new(Class::Success, BINDING, TransactionId([7; 12]), &mut out);
         writer.integrity(password.unwrap_or(right).as_bytes()).expect("the message has room");
         writer.fingerprint().expect("the message has room");
         out
@@ -287,6 +302,52 @@ fn floods_of_strangers_neither_move_the_media_nor_are_multiplied() {
         }
     }
     call.hang_up(&exchange);
+}
+
+/// The page is gone, and sends no check any more. Checks with wrong credentials, and responses that
+/// the server has not asked for, keep the call no longer, from the address of the page and from
+/// another one; no media go to the latter.
+#[test]
+fn forged_consent_neither_keeps_a_call_nor_moves_it() {
+    let exchange = relay_with("converted", 3);
+    let own = identity();
+    let mut call = WebCall::new(&exchange, ["alice", "bob"], own.fingerprint());
+    call.nominate();
+    assert!(call.shake_hands(&exchange, &own));
+    call.talk();
+    let ufrag = value(&call.answer, "ice-ufrag");
+    let forged = [
+        call.check(Some("abcdefghijklmnopqrstuv")),
+        call.check_as(&format!("{ufrag}:other"), None),
+        call.check_as(&format!("other:{UFRAG}"), None),
+        call.confirmation(Some("abcdefghijklmnopqrstuv")),
+        call.confirmation(None),
+    ];
+    let stranger = socket(STRANGER);
+    let is_error = |datagram: &[u8]| {
+        Message::parse(datagram).is_ok_and(|response| response.class == Class::Error)
+    };
+    let (mut number, mut to_page) = (1000, 0);
+    wait_until("the end of the call", || {
+        for from in [&call.page, &stranger] {
+            for datagram in &forged {
+                from.send_to(datagram, call.relay[0]).expect("a datagram is sent");
+            }
+        }
+        number += 1;
+        call.phone.send_to(&packet(1, number), call.relay[1]).expect("a packet is sent");
+        for answer in waiting(&stranger) {
+            assert!(is_error(&answer), "a stranger gets {answer:02x?}");
+        }
+        let answers = waiting(&call.page);
+        to_page += answers.iter().filter(|answer| !is_error(answer)).count();
+        records(&exchange).contains("No consent").then_some(())
+    });
+    assert!(to_page > 0, "the page got no media while its consent lasted");
+    for end in &mut call.ends {
+        end.agent.request("BYE");
+    }
+    wait_until_closed(&exchange);
 }
 
 /// The page begins handshakes and ends none. Each costs the server a signature at most, and it

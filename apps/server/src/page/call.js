@@ -118,26 +118,25 @@ export class Call {
         this.#peer.onconnectionstatechange = () => this.#follow(this.#peer.connectionState);
     }
 
-    // Follows the path of the audio. If it is lost, as by a change of the network, another one is looked for, but for incoming calls:
-    // Chromium plays nothing after an offer of its own in a call that it has answered.
+    // Follows the path of the audio. If it is lost, as by a change of the network, another one is looked for.
     #follow(state) {
         if (state === 'connected') {
             this.#hadPath = true;
             clearTimeout(this.#cut);
             this.#cut = 0;
             if (this.state === 'talking') this.#change({ text: '' });
-        } else if (state === 'failed' && (this.isIncoming || !this.#hadPath)) {
+        } else if (state === 'failed' && !this.#hadPath) {
             this.#leave(NO_AUDIO);
-        } else if (['disconnected', 'failed'].includes(state) && this.state === 'talking' && !this.isIncoming) {
+        } else if (['disconnected', 'failed'].includes(state) && this.state === 'talking') {
             this.#cut ||= setTimeout(() => this.#leave(NO_AUDIO), CUT);
             this.#change({ text: 'The audio is interrupted' });
             this.#restart();
         }
     }
 
-    // The connection to the server is lost. An outgoing call that is answered goes on over the next one.
+    // The connection to the server is lost. A call that is answered goes on over the next one.
     lose() {
-        if (this.state !== 'talking' || this.isIncoming) this.end('The connection to the server is lost');
+        if (this.state !== 'talking') this.end('The connection to the server is lost');
     }
 
     // Another connection to the server is open. It may come from another network.
@@ -150,8 +149,8 @@ export class Call {
         if (this.#isRestarting) return;
         this.#isRestarting = true;
         while (this.state === 'talking' && this.#agent.isReady && await this.#mustRepeat()) {
-            // The pause of the end that has begun the call (RFC 3261 section 14.1).
-            await sleep(Math.random() * 1_900 + 2_100);
+            // The pause of the end that has begun the call, and the shorter one of the other end (RFC 3261 section 14.1).
+            await sleep(this.isIncoming ? Math.random() * 2_000 : Math.random() * 1_900 + 2_100);
         }
         this.#isRestarting = false;
     }
@@ -262,8 +261,9 @@ export class Call {
 
     // A 2xx to the INVITE that comes again, or that of another phone, whose call is ended.
     repeated(response) {
-        if (this.isIncoming || response.get('call-id') !== this.id || !this.#ack) return;
+        if (response.get('call-id') !== this.id || !this.#ack) return;
         if (response.get('to') === this.remote) return this.#agent.send(this.#ack);
+        if (this.isIncoming) return;
         const other = new Call(this.#agent, {
             ...this, state: 'talking', onChange() {}, remote: response.get('to'), target: uriOf(response.get('contact')),
             routes: response.list('record-route').reverse(),
