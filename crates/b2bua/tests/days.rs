@@ -123,12 +123,12 @@ impl Office {
         let mut trunks = TRUNKS.map(|name| Trunk::new(name, &format!("{name}.example"))).to_vec();
         trunks[0].calls = LINES as usize;
         let mut rig = Rig::office_of(seed, USERS, trunks);
-        let fallback = if seed % 3 == 0 { Fallback::Refuse } else { Fallback::Allow };
+        let fallback = if seed.is_multiple_of(3) { Fallback::Refuse } else { Fallback::Allow };
         let terms = DecisionTerms { patience: sip::Duration::from_secs(2), fallback };
         let of_use = limits.clone();
         rig.act_b2bua(|b2bua, _| {
             b2bua.set_use_limits(of_use);
-            b2bua.set_decisions((seed % 2 == 0).then_some(terms));
+            b2bua.set_decisions(seed.is_multiple_of(2).then_some(terms));
         });
         Self {
             rig,

@@ -520,7 +520,7 @@ impl Rig {
 
     /// Lets the clock jump to `to`: nothing happens meanwhile.
     pub(crate) fn jump(&mut self, to: Instant) {
-        self.begin = self.begin + to.since(self.now());
+        self.begin += to.since(self.now());
         self.received.clear();
         let now = self.now();
         for phone in 0..self.phones.len() {
