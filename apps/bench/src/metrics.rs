@@ -207,6 +207,13 @@ pub(crate) fn media_delta(run: &Run) -> Option<f64> {
     (!delta.is_empty()).then(|| delta.max() as f64)
 }
 
+/// Returns the number of DTLS handshakes a second; `None` without ends that have one.
+pub(crate) fn handshake_rate(run: &Run) -> Option<f64> {
+    let figures = &run.media.as_ref()?.figures;
+    let has_any = !figures.handshakes.is_empty() || figures.handshakes_failed > 0;
+    has_any.then(|| figures.handshakes.count() as f64 / run.seconds.max(f64::MIN_POSITIVE))
+}
+
 /// Returns the 99th percentile of the round trip of packets, in microseconds.
 pub(crate) fn media_delay(run: &Run) -> Option<f64> {
     run.media.as_ref()?.figures.echo.delay.told(99.0).map(|us| us as f64)

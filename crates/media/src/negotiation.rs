@@ -66,6 +66,9 @@ pub struct MediaConfig {
     /// The SRTP+ scheme to offer, if any, with the position of its tags. All schemes are accepted
     /// if offered.
     pub plus: Option<SrtpPlus>,
+    /// True if an answer takes the role of the DTLS client where the offer leaves the choice, as
+    /// those of browsers do (RFC 5763 section 5). Otherwise the local end is the server then.
+    pub answers_as_client: bool,
 }
 
 impl Default for MediaConfig {
@@ -78,6 +81,7 @@ impl Default for MediaConfig {
             offers_all_codecs: false,
             offers_all_suites: false,
             plus: None,
+            answers_as_client: false,
         }
     }
 }

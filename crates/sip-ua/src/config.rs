@@ -52,6 +52,10 @@ pub struct Account {
     pub any_realm: bool,
     /// The user part of the local contact, without escapes. `None`: that of `uri`.
     pub contact: Option<String>,
+    /// The host of the local contact, such as `x7.invalid` for an end that does not know its
+    /// address (RFC 7118 section 5). `None`: the local address.
+    #[cfg(feature = "web")]
+    pub contact_host: Option<String>,
     /// The request URI of a REGISTER, such as `sip:registrar.example.com`. `None`: the domain of
     /// `uri`.
     pub registrar: Option<String>,
@@ -76,6 +80,8 @@ impl Account {
             realm: None,
             any_realm: false,
             contact: None,
+            #[cfg(feature = "web")]
+            contact_host: None,
             registrar: None,
             proxy: None,
             registers: true,

@@ -167,8 +167,26 @@ impl Core {
         Ticket(self.number())
     }
 
-    /// Returns the user part of the local contact for `account`.
+    /// Returns the user part of the local contact for `account`, and `@` with the host if that is
+    /// not the local address.
+    #[cfg(feature = "web")]
     pub(crate) fn contact_user(&self, account: Option<AccountId>) -> Vec<u8> {
+        let mut user = self.user_of_contact(account);
+        let account = account.filter(|_| !self.config.passes);
+        let account = account.and_then(|account| self.config.accounts.get(account.0));
+        if let Some(host) = account.and_then(|account| account.contact_host.as_ref()) {
+            ("@", host.as_str()).encode(&mut user);
+        }
+        user
+    }
+
+    /// Returns the user part of the local contact for `account`.
+    #[cfg(not(feature = "web"))]
+    pub(crate) fn contact_user(&self, account: Option<AccountId>) -> Vec<u8> {
+        self.user_of_contact(account)
+    }
+
+    fn user_of_contact(&self, account: Option<AccountId>) -> Vec<u8> {
         // The contact of a call on behalf of another party is that of the agent.
         let account = account.filter(|_| !self.config.passes);
         let account = account.and_then(|account| self.config.accounts.get(account.0));
@@ -183,7 +201,8 @@ impl Core {
 }
 
 /// Returns the local contact on `flow` for a request for `uri`, in angle brackets. It is a SIPS URI
-/// if `uri` is one (RFC 3261 section 8.1.1.8).
+/// if `uri` is one (RFC 3261 section 8.1.1.8). The host is the local address, unless `user` has
+/// one.
 pub fn contact<'a>(user: &'a [u8], flow: &Flow, uri: &[u8]) -> impl Encode + use<'a> {
     let transport = flow.transport;
     let is_sips = is_sips(uri);
@@ -191,7 +210,10 @@ pub fn contact<'a>(user: &'a [u8], flow: &Flow, uri: &[u8]) -> impl Encode + use
     let is_said = is_sips && transport == Transport::Tls;
     let params =
         (transport.is_stream() && !is_said).then(|| (";transport=", transport.uri_param()));
-    (if is_sips { "<sips:" } else { "<sip:" }, user, "@", flow.local, params, ">")
+    // The user part has no `@`: it is escaped.
+    let has_host = cfg!(feature = "web") && user.contains(&b'@');
+    let local = (!has_host).then_some(("@", flow.local));
+    (if is_sips { "<sips:" } else { "<sip:" }, user, local, params, ">")
 }
 
 /// Returns the value of the local Via for a request on `flow`.

@@ -79,7 +79,7 @@ fn finals(counts: &Counts) -> String {
 }
 
 /// Returns the main figures of calls with media.
-fn media_line(media: &Media) -> String {
+fn media_line(run: &Run, media: &Media) -> String {
     let echo = &media.figures.echo;
     let mut text = format!(
         "; {:.0} of {} calls held, {} heard, {} not; mean jitter {}, max. delta {}, {:.2} % lost",
@@ -98,8 +98,14 @@ fn media_line(media: &Media) -> String {
         let _ = write!(text, ", MOS {mos:.2}");
     }
     let handshakes = &media.figures.handshakes;
-    if let Some(micros) = handshakes.told(50.0) {
-        let _ = write!(text, ", {} handshakes, p50 {}", handshakes.count(), time(micros));
+    if let Some(rate) = metrics::handshake_rate(run) {
+        let _ = write!(text, ", {rate:.1} handshakes/s");
+        if let Some(micros) = handshakes.told(50.0) {
+            let _ = write!(text, ", p50 {}", time(micros));
+        }
+        if media.figures.handshakes_failed > 0 {
+            let _ = write!(text, ", {} failed", media.figures.handshakes_failed);
+        }
     }
     text
 }
@@ -132,7 +138,7 @@ fn line(out: &mut String, run: &Run) {
         let _ = write!(out, " max {}", time(response.max()));
     }
     if let Some(media) = &run.media {
-        out.push_str(&media_line(media));
+        out.push_str(&media_line(run, media));
     }
     if let Some(cpu) = metrics::cpu_per_operation(run) {
         let _ = write!(out, ", server CPU {cpu:.1} us each");

@@ -63,13 +63,7 @@ pub(super) fn plan(wanted: &Wanted, callees: Callees, users: &Users) -> Result<P
             "{codecs}: different codecs need a server that transcodes (--target or --sut)"
         )));
     }
-    if !matches!(wanted.transport, Transport::Udp | Transport::Tcp | Transport::Tls) {
-        return Err(CommandError::Usage(format!(
-            "the signalling of calls with media is by udp, tcp or tls, not {}: a server takes \
-             callees over WebSocket for browsers",
-            wanted.transport.uri_name()
-        )));
-    }
+    check_protection(wanted.protection, wanted.transport, &callees)?;
     let local = match (wanted.from, &callees) {
         (Some(local), _) => local,
         (None, Callees::Direct) => Ipv4Addr::LOCALHOST.into(),
@@ -117,6 +111,35 @@ pub(super) fn plan(wanted: &Wanted, callees: Callees, users: &Users) -> Result<P
         workers,
         seed: wanted.seed,
     })
+}
+
+/// Checks that the server and the transport of the signalling make this protection possible.
+fn check_protection(
+    protection: Protection,
+    transport: Transport,
+    callees: &Callees,
+) -> Result<(), CommandError> {
+    let name = protection.name();
+    if protection.needs_server() && matches!(callees, Callees::Direct) {
+        return Err(CommandError::Usage(format!(
+            "--srtp {name} needs a server that ends the keys (--target or --sut)"
+        )));
+    }
+    // A server sends to a private address over WebSocket only by checks of ICE: others could make
+    // it send anywhere in its network.
+    let is_web_socket = matches!(transport, Transport::Ws | Transport::Wss)
+        && matches!(callees, Callees::Registered { .. });
+    let transport = transport.uri_name();
+    match (protection.is_web(false), is_web_socket) {
+        (true, false) => Err(CommandError::Usage(format!(
+            "--srtp {name}: callees as in browsers need ws or wss, not {transport}, and no --to"
+        ))),
+        (false, true) => Err(CommandError::Usage(format!(
+            "--srtp {name}: callees over {transport} have to be as in browsers (--srtp web, \
+             off-to-web or sdes-to-web)"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Runs the load of `plan`, here or on the machines of `fleet`, and returns its run. `show` starts

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Media {
     /// The codecs of the caller and of the callee.
     pub(crate) codecs: [String; 2],
-    /// The protection of packets: `off`, `sdes`, `sdes+plus`, `sdes-to-off`,
-    /// `web-to-off`.
+    /// The protection of packets: a value of `--srtp`.
     pub(crate) protection: String,
     /// The simultaneous calls that the load aims at.
     pub(crate) calls: u64,
@@ -54,9 +53,12 @@ pub(crate) struct MediaFigures {
     /// echoes from the arrival to the sending.
     pub(crate) lag: Histogram,
     pub(crate) turnaround: Histogram,
-    /// The time from the answer to the keys of a DTLS handshake, of the callers with one.
+    /// The DTLS handshakes of both ends that ended in the measured time: the time of each from the
+    /// answer of the call to the keys, and the number of those that failed.
     #[serde(default)]
     pub(crate) handshakes: Histogram,
+    #[serde(default)]
+    pub(crate) handshakes_failed: u64,
     /// RTCP.
     pub(crate) reports: Reports,
     /// Datagrams that SRTP rejected or that are not of the stream.
@@ -77,6 +79,7 @@ impl MediaFigures {
         self.lag.merge(&other.lag);
         self.turnaround.merge(&other.turnaround);
         self.handshakes.merge(&other.handshakes);
+        self.handshakes_failed += other.handshakes_failed;
         self.reports.merge(&other.reports);
         self.refused += other.refused;
         self.observed = self.observed.take().or(other.observed);

@@ -174,6 +174,10 @@ fn media(columns: &mut Columns) {
     columns.figure("media_delta_us", metrics::media_delta);
     columns.figure("media_delay_us", metrics::media_delay);
     columns.figure("media_mos", metrics::media_mos);
+    columns.figure("media_handshakes_per_second", metrics::handshake_rate);
+    columns.figure("media_handshake_p99_us", |run| {
+        Some(run.media.as_ref()?.figures.handshakes.told(99.0)? as f64)
+    });
 }
 
 fn generator(columns: &mut Columns) {

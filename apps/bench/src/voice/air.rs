@@ -124,7 +124,7 @@ impl Air {
         self.check(end, until);
     }
 
-    /// Sends the check of a caller as in a browser that is due at `now`.
+    /// Sends the check of an end as in a browser that is due at `now`.
     pub(crate) fn check(&mut self, end: &mut End, now: Instant) {
         let Some(web) = &mut end.web else { return };
         let mut check = Vec::new();
@@ -192,6 +192,7 @@ impl Air {
         }
         self.note(end, &heard, at);
         self.send_report(end, now);
+        self.check(end, now);
     }
 
     /// Records a received packet.

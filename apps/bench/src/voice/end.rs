@@ -20,12 +20,12 @@ pub(crate) struct End {
     pub(crate) side: usize,
     pub(crate) call: Call,
     pub(crate) socket: Rc<Socket>,
-    /// The checks and the handshake of a caller as in a browser.
+    /// The checks and the handshake of an end as in a browser.
     pub(crate) web: Option<Box<WebPath>>,
     /// The keys of that handshake, until the media begin.
     pub(crate) keys: Option<WebKeys>,
-    /// The answer to such a caller.
-    pub(crate) answer: Option<Vec<u8>>,
+    /// The description of the other end, for such an end.
+    pub(crate) description: Option<Vec<u8>>,
     /// The media, once negotiated.
     pub(crate) line: Option<Line>,
     /// The end of the caller of a callee, and its serial number.

@@ -45,6 +45,7 @@ fn attempt(plan: &Plan, calls: u64, ending: &Arc<AtomicBool>) -> Result<Headroom
         called: Vec::new(),
         local: Ipv4Addr::LOCALHOST.into(),
         codecs,
+        protection: plan.protection.without_server(),
         calls,
         rate: RATE,
         audio: warmup + DURATION + Duration::from_secs(10),

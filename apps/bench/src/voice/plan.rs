@@ -29,6 +29,25 @@ pub(crate) enum Protection {
     /// ends them
     #[value(name = "web-to-off")]
     WebToOff,
+    /// The same with SRTP at the callees, keys in the session description
+    #[value(name = "web-to-sdes")]
+    WebToSdes,
+    /// RTP at the callers, and callees as in browsers, over WebSocket
+    #[value(name = "off-to-web")]
+    OffToWeb,
+    /// SRTP at the callers, keys in the session description, and callees as in browsers
+    #[value(name = "sdes-to-web")]
+    SdesToWeb,
+    /// Callers and callees as in browsers, each with ICE and DTLS-SRTP to the server
+    Web,
+}
+
+/// The protection of packets at an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EndProtection {
+    Off,
+    Sdes,
+    Web,
 }
 
 impl Protection {
@@ -40,7 +59,41 @@ impl Protection {
             Self::SdesPlus => "sdes+plus",
             Self::SdesToOff => "sdes-to-off",
             Self::WebToOff => "web-to-off",
+            Self::WebToSdes => "web-to-sdes",
+            Self::OffToWeb => "off-to-web",
+            Self::SdesToWeb => "sdes-to-web",
+            Self::Web => "web",
         }
+    }
+
+    const fn of_end(self, is_caller: bool) -> EndProtection {
+        use EndProtection::{Off, Sdes, Web};
+        let (caller, callee) = match self {
+            Self::Off => (Off, Off),
+            Self::Sdes | Self::SdesPlus => (Sdes, Sdes),
+            Self::SdesToOff => (Sdes, Off),
+            Self::WebToOff => (Web, Off),
+            Self::WebToSdes => (Web, Sdes),
+            Self::OffToWeb => (Off, Web),
+            Self::SdesToWeb => (Sdes, Web),
+            Self::Web => (Web, Web),
+        };
+        if is_caller { caller } else { callee }
+    }
+
+    /// Returns true if the callers, or the callees, are as in browsers.
+    pub(crate) const fn is_web(self, is_caller: bool) -> bool {
+        matches!(self.of_end(is_caller), EndProtection::Web)
+    }
+
+    /// Returns true if a server between the ends has to end the keys of one of them.
+    pub(crate) const fn needs_server(self) -> bool {
+        !matches!(self, Self::Off | Self::Sdes | Self::SdesPlus)
+    }
+
+    /// Returns the protection of the same packets between the generator's own ends.
+    pub(crate) const fn without_server(self) -> Self {
+        if self.needs_server() { Self::Sdes } else { self }
     }
 }
 
@@ -241,10 +294,9 @@ impl Plan {
 
     /// Returns the capabilities of an end with this codec.
     pub(crate) fn media_config(&self, codec: Codec, is_caller: bool) -> MediaConfig {
-        let security = match self.protection {
-            Protection::Off => Security::Off,
-            Protection::SdesToOff | Protection::WebToOff if !is_caller => Security::Off,
-            _ => Security::Required,
+        let security = match self.protection.of_end(is_caller) {
+            EndProtection::Off => Security::Off,
+            EndProtection::Sdes | EndProtection::Web => Security::Required,
         };
         let plus = (self.protection == Protection::SdesPlus).then_some(srtp::plus::SrtpPlus {
             scheme: srtp::plus::Scheme::Header,
@@ -259,6 +311,7 @@ impl Plan {
             offers_all_codecs: true,
             offers_all_suites: true,
             plus,
+            answers_as_client: true,
             ..MediaConfig::default()
         }
     }
@@ -326,6 +379,19 @@ mod tests {
             assert_eq!(share.called[0], share.users[0].1.0);
             let next = &shares[(index + 1) % 3];
             assert!(next.users.iter().any(|(_, callee)| callee.0 == share.called[1]));
+        }
+    }
+
+    #[test]
+    fn a_load_that_needs_a_server_has_srtp_between_own_ends() {
+        use clap::ValueEnum as _;
+        for &protection in Protection::value_variants() {
+            let value = protection.to_possible_value().expect("a value");
+            assert_eq!(value.get_name(), protection.name());
+            let alone = protection.without_server();
+            assert_eq!(alone == protection, !protection.needs_server(), "{alone:?}");
+            assert_eq!(alone.of_end(true), alone.of_end(false), "{alone:?}");
+            assert!(!alone.is_web(true) && !alone.is_web(false), "{alone:?}");
         }
     }
 

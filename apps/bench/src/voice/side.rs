@@ -5,7 +5,7 @@ use super::link::Link;
 use super::plan::{Callees, Plan, User};
 use net::{Clock, Outbox};
 use sip::locate::{Destination, Host};
-use sip::{Duration, Instant};
+use sip::{Duration, Instant, Transport};
 use sip_ua::{Account, AccountId, Agent, CallId, Config, Event, Failure, Location, Password};
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -14,6 +14,10 @@ use std::net::SocketAddr;
 const LIMIT: usize = 1 << 20;
 /// The lifetime of bindings; they are refreshed.
 const EXPIRES: Duration = Duration::from_secs(3600);
+
+/// The host of the contacts of ends as in browsers: a page does not know its address (RFC 7118
+/// section 5).
+const HOST: &str = "bench.invalid";
 
 /// The callers or the callees.
 pub(crate) struct Side {
@@ -60,6 +64,8 @@ impl Side {
         let mut agent = Agent::new(config, &secret);
         let mut accounts = Vec::new();
         let transport = plan.transport.uri_param();
+        let hides_address = plan.protection.is_web(is_caller)
+            && matches!(plan.transport, Transport::Ws | Transport::Wss);
         for (caller, callee) in users {
             let (name, password) = if is_caller { caller } else { callee };
             let account = match &plan.callees {
@@ -68,6 +74,7 @@ impl Side {
                     proxy: Some(format!("sip:{server};transport={transport};lr")),
                     registers: *callers_register || !is_caller,
                     expires: EXPIRES,
+                    contact_host: hides_address.then(|| HOST.to_owned()),
                     ..Account::new(&format!("sip:{name}@{domain}"))
                 },
                 _ if is_caller => Account {

@@ -1,4 +1,4 @@
-//! The media path of a caller as in a browser: checks of ICE, and the keys of a DTLS handshake.
+//! The media path of an end as in a browser: checks of ICE, and the keys of a DTLS handshake.
 
 use dtls::{Association, AssociationError, Event, Identity, SrtpKeys};
 use ice::Credentials;
@@ -19,7 +19,7 @@ const CONSENT: Duration = Duration::from_secs(5);
 const PRIORITY: u32 = (126 << 24) | (65_535 << 8) | 255;
 const PEER_REFLEXIVE: u32 = (110 << 24) | (65_535 << 8) | 255;
 
-/// The checks and the handshake of one caller, the controlling agent.
+/// The checks and the handshake of one end, the controlling agent: that of the server is lite.
 pub(crate) struct WebPath {
     credentials: Credentials,
     remote: Option<Remote>,
@@ -28,7 +28,7 @@ pub(crate) struct WebPath {
     next_check: Instant,
     is_selected: bool,
     association: Option<Association>,
-    /// The time of the answer.
+    /// The time at which the call was answered.
     pub(crate) answered: Option<Instant>,
 }
 
@@ -60,7 +60,7 @@ impl WebPath {
         }
     }
 
-    /// The lines of ICE in the offer, with the address of the socket.
+    /// The lines of ICE in the description, with the address of the socket.
     pub(crate) fn lines(&self, local: SocketAddr) -> String {
         let Credentials { ufrag, password } = &self.credentials;
         let (ip, port) = (local.ip(), local.port());
@@ -70,18 +70,19 @@ impl WebPath {
         )
     }
 
-    /// Begins the checks by the `answer`, which came at `now`, and the handshake with `peer`.
+    /// Begins the checks by the description of the other end, `theirs`, and the handshake with
+    /// `peer`, at the answer of the call.
     ///
     /// # Errors
     /// A message if the other end has not what they need.
     pub(crate) fn begin(
         &mut self,
-        answer: &[u8],
+        theirs: &[u8],
         peer: &DtlsPeer,
         identity: &Identity,
         now: Instant,
     ) -> Result<(), String> {
-        self.remote = Some(remote_in(answer).ok_or("the answer has no ICE")?);
+        self.remote = Some(remote_in(theirs).ok_or("the other end has no ICE")?);
         let begun = Association::new(identity, peer.is_client, std::time::Instant::now());
         let mut association = begun.map_err(|error| error.to_string())?;
         association.expect(&peer.fingerprints);
@@ -162,9 +163,9 @@ impl WebPath {
     }
 }
 
-/// The agent that an answer describes.
-fn remote_in(answer: &[u8]) -> Option<Remote> {
-    let session = SessionDescription::parse(answer).ok()?;
+/// The agent in a description.
+fn remote_in(description: &[u8]) -> Option<Remote> {
+    let session = SessionDescription::parse(description).ok()?;
     let medium = session.media.first()?;
     let parameters = IceParameters::of(medium, &session).ok()??;
     let (ufrag, password) = (parameters.ufrag.to_owned(), parameters.password.to_owned());

@@ -15,7 +15,7 @@ use super::error::SideError;
 use super::fault::Faults;
 use super::found::Found;
 use super::line::LONGEST;
-use super::plan::{Callees, Plan, Protection, User};
+use super::plan::{Callees, Plan, User};
 use super::side::{Side, random, reason_of};
 use super::signal::{Sound, VARIANTS};
 use super::web::WebPath;
@@ -83,9 +83,9 @@ pub(crate) struct Worker {
     events: Vec<EpollEvent>,
     inbox: Inbox,
     air: Air,
-    /// The certificate of callers as in browsers.
+    /// The certificate of ends as in browsers.
     identity: Option<Identity>,
-    /// The callers with a handshake that has not ended, each with its serial number.
+    /// The ends with a handshake that has not ended, each with its serial number.
     paths: Vec<(usize, u64)>,
     /// The number of the next call of this worker.
     next_call: u64,
@@ -115,7 +115,7 @@ impl Worker {
             let event = EpollEvent::new(EpollFlags::EPOLLIN, number as u64);
             epoll.add(side.link.fd(), event).map_err(io::Error::from)?;
         }
-        let is_web = plan.protection == Protection::WebToOff;
+        let is_web = plan.protection.is_web(true) || plan.protection.is_web(false);
         let identity = is_web.then(Identity::generate).transpose().map_err(io::Error::other)?;
         Ok(Self {
             plan,
@@ -273,7 +273,8 @@ impl Worker {
         let codecs = self.plan.codecs;
         let codec = if side == CALLER { codecs.caller } else { codecs.callee };
         let mut media_config = self.plan.media_config(codec.0, side == CALLER);
-        let identity = self.identity.as_ref().filter(|_| side == CALLER);
+        let is_web = self.plan.protection.is_web(side == CALLER);
+        let identity = self.identity.as_ref().filter(|_| is_web);
         if let Some(identity) = identity {
             media_config.key_agreements = vec![KeyAgreement::Dtls(identity.fingerprint().clone())];
         }
@@ -289,7 +290,7 @@ impl Worker {
             socket: Rc::new(socket),
             web,
             keys: None,
-            answer: None,
+            description: None,
             line: None,
             caller: None,
             number: 0,
@@ -442,7 +443,7 @@ impl Worker {
                 if let Event::Answered { session: Some(answer), .. } = &event
                     && end.web.is_some()
                 {
-                    end.answer = Some(answer.clone());
+                    end.description = Some(answer.clone());
                 }
                 let agent = &mut self.sides[side].agent;
                 let change = end.call.on_event(agent, at, event, &mut random);

@@ -232,10 +232,10 @@ fn callers_register_before_their_calls_by_each_transport() {
 #[test]
 fn callers_as_in_browsers_talk_through_the_media_relay() {
     let folder = tempfile::tempdir().expect("a folder");
-    for transport in ["udp", "tls"] {
+    for (transport, protection) in [("udp", "web-to-off"), ("tls", "web-to-sdes")] {
         let line = format!(
-            "media --sut barebell-relay --over {transport} --srtp web-to-off --users 40 --calls 4 \
-             {SHORT}"
+            "media --sut barebell-relay --over {transport} --srtp {protection} --users 40 \
+             --calls 4 {SHORT}"
         );
         let ended = bench_with(folder.path(), &[("BAREBELL_BIN", barebell().as_os_str())], &line);
         assert_eq!(ended.status, 0, "{transport}: {ended:?}");
@@ -247,6 +247,51 @@ fn callers_as_in_browsers_talk_through_the_media_relay() {
         assert_eq!((&sound["unheard"], &sound["wrong"]), (&0.into(), &0.into()), "{sound}");
         assert_eq!(echo["expected"], echo["received"], "{transport}: {echo}");
         assert!(media["handshakes"]["count"].as_u64() > Some(2), "{transport}: {media}");
+    }
+}
+
+/// Callees over WebSocket without an address are browsers for the server.
+#[test]
+fn ends_as_in_browsers_talk_over_websocket() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let handshakes_of_call = [("web", 2), ("off-to-web", 1), ("sdes-to-web", 1)];
+    let protections = handshakes_of_call.map(|(protection, _)| protection).join(",");
+    let line = format!(
+        "media --sut barebell-relay --auth --over wss --srtp {protections} --users 40 --calls 4 \
+         {SHORT}"
+    );
+    let ended = bench_with(folder.path(), &[("BAREBELL_BIN", barebell().as_os_str())], &line);
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let record = ended.record();
+    let runs = record["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), handshakes_of_call.len());
+    for (run, (protection, of_call)) in runs.iter().zip(handshakes_of_call) {
+        let (counts, media) = (&run["counts"], &run["media"]);
+        assert_eq!(media["protection"], protection);
+        assert_eq!(counts["succeeded"], counts["offered"], "{protection}: {counts}");
+        let (sound, echo) = (&media["sound"], &media["echo"]);
+        assert!(sound["exact"].as_u64() > Some(100), "{protection}: {sound}");
+        assert_eq!((&sound["unheard"], &sound["wrong"]), (&0.into(), &0.into()), "{protection}");
+        assert_eq!(echo["expected"], echo["received"], "{protection}: {echo}");
+        let (all, failed) = (&media["handshakes"]["count"], &media["handshakes_failed"]);
+        // Those of the first and of the last call may be outside of the measured time.
+        let least = of_call * (counts["offered"].as_u64().expect("a count") - 2);
+        assert!(all.as_u64() >= Some(least) && least > 2, "{protection}: {all} of {counts}");
+        assert_eq!(failed, 0, "{protection}");
+    }
+}
+
+#[test]
+fn protections_with_browsers_need_a_server_and_websocket() {
+    for (line, reason) in [
+        ("--srtp web", "--srtp web needs a server"),
+        ("--srtp sdes-to-off", "--srtp sdes-to-off needs a server"),
+        ("--srtp web --target udp:127.0.0.1:9 --no-probe", "need ws or wss, not udp"),
+        ("--srtp off-to-web --to sip:b@a --target wss:127.0.0.1:9 --no-probe", "and no --to"),
+        ("--srtp web-to-off --target ws:127.0.0.1:9 --no-probe", "over ws have to be as in"),
+    ] {
+        let ended = bench(&format!("media {line} --no-report --quiet"));
+        assert!(ended.status == 2 && ended.err.contains(reason), "{line}: {ended:?}");
     }
 }
 

@@ -146,11 +146,13 @@ impl Negotiator {
         media: &MediaDescription<'_>,
     ) -> Option<Keying> {
         let parameters = DtlsParameters::of(media, session).ok()??;
-        // The answerer is the server if it may choose: a client may have an RSA certificate. RFC
-        // 5763 section 5 recommends the other role, which saves the time until the answer arrives.
+        // By default the answerer is the server if it may choose: a client may have an RSA
+        // certificate. RFC 5763 section 5 recommends the other role, which saves the time until the
+        // answer arrives.
         let is_client = match parameters.setup {
             Setup::Passive => true,
-            Setup::ActPass | Setup::Active => false,
+            Setup::ActPass => self.media_config.answers_as_client,
+            Setup::Active => false,
             Setup::HoldConn => return None,
         };
         Some(Keying::Dtls(self.with_role_of_before(DtlsPeer::new(&parameters, is_client))))
@@ -304,6 +306,22 @@ mod tests {
                 assert!(ours.tls_id.is_some() && ours.tls_id != theirs.tls_id);
             }
         }
+    }
+
+    #[test]
+    fn an_answerer_is_the_client_if_it_is_configured_so() {
+        let mut caller = end(1, Security::Required, &[dtls(1)]);
+        let media_config = MediaConfig {
+            security: Security::Required,
+            key_agreements: vec![dtls(2)],
+            answers_as_client: true,
+            ..MediaConfig::default()
+        };
+        let local = SocketAddr::from(([192, 0, 2, 2], 4000));
+        let mut callee = Negotiator::new(media_config, local, 2);
+        let (_, ours, theirs) = agree(&mut caller, &mut callee).unwrap();
+        let is_client = [ours, theirs].map(|stream| stream.keying.dtls().unwrap().is_client);
+        assert_eq!(is_client, [false, true]);
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub(super) fn section(report: &Report<'_>) -> Option<Section> {
     section.table(limits::table(report, &groups));
     section.table(streams(report, &groups));
     section.table(sound(report, &groups));
+    section.table(handshakes(report, &groups));
     observed(report, &groups, &mut section);
     section.table(headroom(report, &groups));
     unless_empty(section)
@@ -189,6 +190,30 @@ fn sound(report: &Report<'_>, groups: &[(Group<'_>, &Media)]) -> Table {
         let mut cells = names(report, group, media);
         cells.extend(counts.map(format::count));
         cells.push(format::maybe(at(&reports.round_trip, 50.0)));
+        table.row_doubtful(group.is_doubtful(), cells);
+    }
+    table
+}
+
+/// The DTLS handshakes of ends as in browsers.
+fn handshakes(report: &Report<'_>, groups: &[(Group<'_>, &Media)]) -> Table {
+    let mut table = Table::new(
+        "DTLS handshakes of both ends in the measured time (medians of the repeats; times from the answer to the keys, in ms)",
+        &["System", "Media", "#Calls", "#Handshakes a second", "#Failed", "#p50", "#p99", "#Max"],
+    );
+    for (group, media) in groups {
+        let Some(rate) = group.median(metrics::handshake_rate) else { continue };
+        let of = |value: fn(&Media) -> Option<f64>| {
+            format::maybe(group.median(|run| value(run.media.as_ref()?)))
+        };
+        let mut cells = names(report, group, media);
+        cells.extend([
+            format::figure(rate),
+            of(|media| Some(media.figures.handshakes_failed as f64)),
+            of(|media| at(&media.figures.handshakes, 50.0)),
+            of(|media| at(&media.figures.handshakes, 99.0)),
+            of(|media| longest(&media.figures.handshakes)),
+        ]);
         table.row_doubtful(group.is_doubtful(), cells);
     }
     table

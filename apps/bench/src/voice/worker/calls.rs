@@ -36,6 +36,8 @@ impl Worker {
         // A refused offer is answered with 488, and the end of the call is an event.
         if end.call.ring(agent, at, id, offer, &mut random).is_ok() {
             let _ = end.call.answer(agent, at);
+            end.description = offer.filter(|_| end.web.is_some()).map(<[u8]>::to_vec);
+            self.begin_path(&mut end, index, at);
             self.settle_line(&mut end, at);
         }
         self.ends[index] = Some(end);
@@ -96,12 +98,12 @@ impl Worker {
         let stream = session.stream();
         let result = match &mut end.line {
             Some(line) => line.renew(stream),
-            None if end.side == CALLEE => {
-                let line = Line::new(stream.clone(), None, seed(), None, now);
-                line.map(|line| end.line = Some(line))
-            }
             // The keys of a handshake are not here yet.
             None if end.web.is_some() && end.keys.is_none() => Ok(()),
+            None if end.side == CALLEE => {
+                let line = Line::new(stream.clone(), end.keys.take(), seed(), None, now);
+                line.map(|line| end.line = Some(line))
+            }
             // A caller's media begin when the call is answered.
             None if end.is_answered => {
                 let variant = (end.number % VARIANTS) as usize;
