@@ -267,8 +267,8 @@ fn a_change_of_the_network_keeps_a_call_to_the_page() {
     phone.wait_for(Event::Ended);
 }
 
-/// The restart of the page and an offer of the phone cross: the page refuses the latter (491), makes
-/// its own again after the phone has refused it, and then answers the phone. Requires root.
+/// The restart of the page and an offer of the phone cross: the page refuses the latter (491),
+/// makes its own again after the phone has refused it, and then answers the phone. Requires root.
 #[test]
 fn offers_that_cross_are_made_again() {
     let mut link = Link::open();

@@ -50,8 +50,8 @@ pub enum CheckOutcome {
         /// True if the check has nominated another address than the selected one.
         is_new_selection: bool,
     },
-    /// A check that is refused with this error code. The error response, which is no longer than the
-    /// check, is to be sent to its source.
+    /// A check that is refused with this error code. The error response, which is no longer than
+    /// the check, is to be sent to its source.
     Error(u16),
 }
 

@@ -248,7 +248,9 @@ pub fn unescape(user: &[u8]) -> Cow<'_, [u8]> {
 /// Splits `host[:port]` and parses both parts.
 pub(crate) fn host_port(bytes: &[u8]) -> Result<(Host<'_>, Option<u16>), UriError> {
     let host_end = match bytes.first() {
-        Some(b'[') => lex::find(b']', bytes).map(|at| at + 1).ok_or(UriError::Host)?,
+        Some(b'[') => {
+            bytes.iter().position(|&byte| byte == b']').map(|at| at + 1).ok_or(UriError::Host)?
+        }
         _ => lex::find(b':', bytes).unwrap_or(bytes.len()),
     };
     let (host, rest) = bytes.split_at(host_end);

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 /// which listen at all addresses.
 const PORT: u16 = 5060;
 const FIRST_PORT: u16 = 5100;
-/// The SIP port of baresip with keys by DTLS, as the caller; that of the callee is the second after it.
+/// The SIP port of baresip with keys by DTLS, as the caller; that of the callee is the second after
+/// it.
 const BARESIP_PORT: u16 = 5200;
 /// The first RTP port of all phones.
 const RTP: u16 = 30_000;

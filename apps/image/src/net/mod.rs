@@ -243,16 +243,12 @@ impl Network {
     }
 
     /// Adds the time since `start` to that of a direction, if the headers of `port` are timed.
-    fn time(
-        &mut self,
-        port: u16,
-        start: Option<u64>,
-        direction: impl FnOnce(&mut HeaderTimes) -> &mut Timing,
-    ) {
+    #[inline(never)]
+    fn time(&mut self, port: u16, start: Option<u64>, is_incoming: bool) {
         if let (Some((timed, times)), Some(start)) = (&mut self.timed, start)
             && *timed == port
         {
-            let timing = direction(times);
+            let timing = if is_incoming { &mut times.incoming } else { &mut times.outgoing };
             timing.count += 1;
             timing.nanoseconds += nanoseconds().saturating_sub(start);
         }
@@ -309,7 +305,7 @@ impl Network {
                 Content::Datagram { ends, from, payload } => {
                     if self.is_open(ends.destination.port()) {
                         self.last = Some((*ends.source.ip(), from));
-                        self.time(ends.destination.port(), start, |times| &mut times.incoming);
+                        self.time(ends.destination.port(), start, true);
                         break Found::InFrame(ends, payload);
                     }
                     if ends.destination.port() == DHCP {
@@ -430,7 +426,7 @@ impl Network {
     pub fn send(&mut self, now: Instant, port: u16, remote: SocketAddrV4, payload: &[u8]) {
         let start = self.timed.map(|_| nanoseconds());
         self.send_datagram(now, port, remote, payload);
-        self.time(port, start, |times| &mut times.outgoing);
+        self.time(port, start, false);
     }
 
     fn send_datagram(&mut self, now: Instant, port: u16, remote: SocketAddrV4, payload: &[u8]) {

@@ -82,8 +82,8 @@ fn providers(_: &Config) -> impl Iterator<Item = &str> {
     core::iter::empty()
 }
 
-/// The Proxy Unique Registration Reference of the phone `prid` (RFC 8599 section 6): the phone names
-/// itself by it in the Contact of its dialogs, without telling `prid`.
+/// The Proxy Unique Registration Reference of the phone `prid` (RFC 8599 section 6): the phone
+/// names itself by it in the Contact of its dialogs, without telling `prid`.
 pub(crate) fn purr(prid: &[u8], key: &Key) -> String {
     URL_SAFE_NO_PAD.encode(key.proof(&[b"purr", prid]).to_le_bytes())
 }

@@ -134,7 +134,8 @@ pub struct RingingCall {
     pub caller: CallerPlace,
     /// The value of Replaces.
     pub replaces: Vec<u8>,
-    /// The number of the transaction of the INVITE, or of that of the B2BUA for a call from a trunk.
+    /// The number of the transaction of the INVITE, or of that of the B2BUA for a call from a
+    /// trunk.
     pub transaction: u128,
     /// True for a call from a trunk.
     pub is_from_trunk: bool,

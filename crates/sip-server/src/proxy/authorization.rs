@@ -85,22 +85,16 @@ impl Authorization {
         if !named.iter().any(|&name| message.has(name)) {
             return SenderFields::Kept;
         }
-        let mut proved = b"<".to_vec();
-        match head.from_uri {
+        let proved = match head.from_uri {
             Uri::Sip(uri) => {
                 let domain = env.settings.domain_of(&uri.host).unwrap_or(DomainIndex::DEFAULT);
-                proved.extend_from_slice(b"sip:");
-                proved.extend_from_slice(uri.user.unwrap_or_default());
-                proved.push(b'@');
-                proved.extend_from_slice(env.settings.domain_name(domain).as_bytes());
-                if uri.is_phone() {
-                    // Without this parameter it would be another user.
-                    proved.extend_from_slice(b";user=phone");
-                }
+                let domain = env.settings.domain_name(domain).as_bytes();
+                // Without this parameter it would be another user.
+                let phone: &[u8] = if uri.is_phone() { b";user=phone" } else { b"" };
+                [b"<sip:", uri.user.unwrap_or_default(), b"@", domain, phone, b">"].concat()
             }
-            _ => proved.extend_from_slice(head.from.uri_bytes),
-        }
-        proved.push(b'>');
+            _ => [b"<", head.from.uri_bytes, b">"].concat(),
+        };
         SenderFields::Replaced(proved)
     }
 

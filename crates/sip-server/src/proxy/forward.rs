@@ -114,6 +114,9 @@ const REWRITTEN_IN_RESPONSES: [HeaderName; 7] = [
     HeaderName::RemotePartyId,
 ];
 
+/// True if the server has the services of an office: without them it changes fewer fields.
+const HAS_OFFICE: bool = cfg!(feature = "office");
+
 /// The Max-Forwards that is added to a request without one.
 const DEFAULT_MAX_FORWARDS: u8 = 70;
 
@@ -179,12 +182,12 @@ impl Changes<'_> {
                 self.sender_fields.are_removed() && request.method() == Some(Method::Cancel)
             }
             HeaderName::Route => self.routes.is_some(),
-            HeaderName::ReferTo => self.refer_to.is_some(),
+            HeaderName::ReferTo => HAS_OFFICE && self.refer_to.is_some(),
             HeaderName::MaxBreadth => self.max_breadth.is_some(),
             HeaderName::Authorization | HeaderName::ProxyAuthorization => {
                 self.is_for_us(field.value)
             }
-            name if !self.keeps_alerts && ALERTS.contains(&name) => true,
+            name if HAS_OFFICE && !self.keeps_alerts && ALERTS.contains(&name) => true,
             name => match self.sender_fields {
                 SenderFields::Kept => false,
                 SenderFields::Removed => true,
@@ -212,7 +215,9 @@ impl Changes<'_> {
                 let left = max_forwards.unwrap_or(DEFAULT_MAX_FORWARDS).saturating_sub(1);
                 write_number_line(out, b"Max-Forwards", left.into());
             }
-            HeaderName::ReferTo => write_line(out, b"Refer-To", self.refer_to.unwrap_or_default()),
+            HeaderName::ReferTo if HAS_OFFICE => {
+                write_line(out, b"Refer-To", self.refer_to.unwrap_or_default());
+            }
             _ => {}
         }
     }

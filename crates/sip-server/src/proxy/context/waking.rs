@@ -1,5 +1,5 @@
-//! The branches to phones that sleep (RFC 8599): an INVITE or MESSAGE, or a request within a dialog,
-//! waits until a push notification has woken the phone, and it has registered.
+//! The branches to phones that sleep (RFC 8599): an INVITE or MESSAGE, or a request within a
+//! dialog, waits until a push notification has woken the phone, and it has registered.
 
 use super::super::fork::ForkState;
 use super::super::search::Search;
