@@ -436,7 +436,7 @@ mod tests {
         assert!(keep(2, "two") && keep(3, "three"));
         assert_eq!(messages.queued.load(Ordering::SeqCst), 2);
         assert_eq!(messages.catch_up(&HashSet::new()), None);
-        // What is in the queue is delivered; the database has more, which is not known now.
+        // The entries of the queue are delivered. The database has more, which are not known now.
         let (id, found) = messages.oldest_message("bob@a").expect("it").expect("a message");
         assert_eq!((id < 0, found), (true, message(2, "two")));
         assert!(messages.oldest_message("carol@a").is_err());

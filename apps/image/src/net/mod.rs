@@ -120,7 +120,7 @@ pub struct Network {
     impossible: Option<Ipv4Addr>,
     next_report: Instant,
     counts: Counts,
-    /// The port of the datagrams whose headers are timed, and their times.
+    /// The port of the datagrams with timed headers, and the times.
     timed: Option<(u16, HeaderTimes)>,
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn perform() {
     assert_eq!(failures, Some((FAILURES, 4 * LOGINS as u64 + 4)), "each password is checked");
 }
 
-/// The counter of logins whose credentials were checked, and wrong.
+/// The counter of logins with wrong credentials, of those that were checked.
 const FAILURES: &str = "authentication-failures";
 
 /// Takes the only message of the output.

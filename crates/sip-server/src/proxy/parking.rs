@@ -38,7 +38,7 @@ pub(super) fn refer_to<R: RawMutex>(
     let domain = env.settings.domain_of(&uri.host)?;
     let (user, domain) = env.settings.user_of(&uri, domain)?;
     let (service, _) = env.settings.config.media_services.find(&user)?;
-    // A target with Replaces takes the place of a call, whose party is known.
+    // A target with Replaces takes the place of a call, and the party of that is known.
     if service != MediaService::Park || !uri.headers.is_empty() || uri.params.has(PARKED_BY) {
         return None;
     }
