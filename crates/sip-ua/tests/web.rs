@@ -17,7 +17,7 @@ fn account() -> Account {
 /// Answers the query for a location, and returns the message that follows.
 fn sent(agent: &mut Agent, now: Instant) -> Vec<u8> {
     let Some(Event::Locate { ticket, .. }) = agent.poll_event() else { panic!("no query") };
-    let local = ([192, 0, 2, 1], 40_000).into();
+    let local = Some(([192, 0, 2, 1], 40_000).into());
     let remote = ([192, 0, 2, 2], 443).into();
     agent.located(now, ticket, &[Location { transport: Transport::Wss, remote, local }]);
     agent.poll_transmit().expect("a message").bytes

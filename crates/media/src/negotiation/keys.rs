@@ -249,6 +249,7 @@ mod tests {
     use crate::negotiation::tests::random;
     use crate::negotiation::{MediaConfig, Stream};
     use alloc::format;
+    use core::net::SocketAddr;
     use sdp::dtls::HashFunction;
     use std::vec;
 
