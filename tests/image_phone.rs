@@ -84,7 +84,7 @@ fn calls_with_barebell_phone_in_both_directions() {
             }
             if suite.is_some() {
                 bare.turn_to(&format!("{LOOK}{MENU}l"), "authentication: ");
-                bare.turn_to("", "network headers, incoming: ");
+                bare.turn_to(&format!("{LOOK}{MENU}l"), "network headers, incoming: ");
             }
         }
     }

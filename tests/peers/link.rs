@@ -3,6 +3,10 @@
 
 use crate::nat::{Machine, ip};
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The number of links that this process has opened.
+static OPENED: AtomicU32 = AtomicU32::new(0);
 
 /// The link. It is removed on drop.
 #[derive(Debug)]
@@ -22,8 +26,10 @@ impl Link {
     /// The machine cannot be created, usually without root.
     #[must_use]
     pub fn open() -> Self {
-        let number = std::process::id();
-        let [.., high, low] = number.to_be_bytes();
+        // Tests of one process have links at the same time.
+        let count = OPENED.fetch_add(1, Ordering::Relaxed);
+        let number = format!("{}-{count}", std::process::id());
+        let [.., high, low] = (std::process::id() + (count << 14)).to_be_bytes();
         let address = |host| Ipv4Addr::new(10, high, low, host);
         let (namespace, here) = (format!("barebell-{number}-link"), address(1));
         let machine = Machine { namespace, address: address(2) };

@@ -79,6 +79,8 @@ fn the_reference_shows_every_key_with_its_default() {
     let [group] = &std::mem::take(&mut settings.engine.groups)[..] else { panic!("{machine}") };
     assert_eq!((group.members.len(), group.fallback.as_deref()), (2, Some("carol")), "{machine}");
     assert_eq!(group.timeout, CallServices::DEFAULT_RINGING);
+    assert_eq!(std::mem::take(&mut settings.engine.caller_names).len(), 1, "{machine}");
+    assert_eq!(std::mem::take(&mut settings.engine.auto_answer), ["10", "2*"], "{machine}");
     let watching = std::mem::take(&mut settings.engine.watching);
     assert_eq!((watching.calls, &*watching.pickup), (Watch::Calls, "**"), "{machine}");
     settings.engine.watching = Watching { messages: watching.messages, ..Watching::default() };

@@ -115,13 +115,15 @@ fn ladder(view: &View<'_>, call: &Value) -> Markup {
     let texts = view.texts;
     let begun = text(call, "begun");
     let ids = call["call_ids"].as_array().into_iter().flatten();
-    let ids: Vec<_> = ids.filter_map(Value::as_str).collect();
+    let ids = ids.filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
+    // Calls of the same second need different names.
+    let name = format!("{begun}, {ids}");
     let messages = call["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     html! {
         section {
             h2 { (begun) }
-            p { code { (ids.join(", ")) } }
-            pre tabindex="0" role="region" aria-label=(fill(texts.ladder_of, &[&begun])) {
+            p { code { (ids) } }
+            pre tabindex="0" role="region" aria-label=(fill(texts.ladder_of, &[&name])) {
                 (text(call, "ladder"))
             }
             details {
