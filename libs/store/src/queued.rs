@@ -315,6 +315,7 @@ mod tests {
     use super::*;
     use crate::Severity;
     use crate::sqlite::tests::open;
+    use parking_lot::MutexGuard;
     use std::sync::atomic::AtomicBool;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -325,18 +326,19 @@ mod tests {
         longest_pause: Duration::ZERO,
     };
 
+    /// The identifier, the user and the message.
+    type Row = (i64, String, KeptMessage);
+
     /// A database in memory that can be gone, or wait before each answer.
     #[derive(Clone, Default)]
     struct Database {
-        rows: Arc<Mutex<Vec<(i64, String, KeptMessage)>>>,
+        rows: Arc<Mutex<Vec<Row>>>,
         is_gone: Arc<AtomicBool>,
         answers: Arc<Mutex<Option<Receiver<()>>>>,
     }
 
     impl Database {
-        fn rows(
-            &self,
-        ) -> Result<parking_lot::MutexGuard<'_, Vec<(i64, String, KeptMessage)>>, Error> {
+        fn rows(&self) -> Result<MutexGuard<'_, Vec<Row>>, Error> {
             if let Some(answers) = &*self.answers.lock() {
                 let _ = answers.recv();
             }
