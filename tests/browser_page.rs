@@ -31,6 +31,8 @@ const AUDIO: &str = "(() => {
         });
         return sum;
     };
+    window.links = async () => JSON.stringify([...(await connection.getStats()).values()]
+        .filter(({ type }) => /candidate|transport|rtp/.test(type)));
     const context = new AudioContext();
     const oscillator = new OscillatorNode(context, { frequency: 1500 });
     const output = context.createMediaStreamDestination();
@@ -142,7 +144,7 @@ impl Rig {
     /// Waits until the page and `phone` hear each other.
     fn hear(&mut self, phone: &mut Phone) {
         let script = format!("Math.abs(heard() - {}) < 12", phone.account.tone);
-        self.page.wait_for(&script, "heard()");
+        self.page.wait_for(&script, "links()");
         phone.wait_until_it_hears_more(TONE);
     }
 }

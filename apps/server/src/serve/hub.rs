@@ -175,7 +175,7 @@ impl CarryOut for Hub {
 impl Hub {
     /// The time of the next call of [`Hub::on_timer`].
     pub(super) fn next_timer(&self, local: &Local) -> Option<Instant> {
-        let handshake = self.media.as_ref().and_then(|media| media.next_handshake(local.index));
+        let handshake = self.media.as_ref().and_then(Media::next_handshake);
         let left = handshake.map(|due| due.saturating_duration_since(std::time::Instant::now()));
         let handshake = left.map(|left| self.clock.now() + sip::Duration::from(left));
         let timers = [
@@ -199,7 +199,7 @@ impl Hub {
         self.look_up(asked, local);
         self.play_digits(now);
         if let Some(media) = &self.media {
-            media.continue_handshakes(local.index, std::time::Instant::now());
+            media.continue_handshakes(std::time::Instant::now());
         }
     }
 

@@ -1,5 +1,6 @@
-//! The DTLS handshakes of legs, made by the workers that own their streams. The first message of a
-//! client leaves from the worker that has processed the description of its peer.
+//! The DTLS handshakes of legs. The worker that receives a datagram of a handshake processes it.
+//! The first message of a client leaves from the worker that has processed the description of its
+//! peer, and timers run on each worker that is active.
 
 use super::handshake::{Handshake, MAX_ATTEMPTS};
 use super::{Leg, Media, Sockets};
@@ -93,16 +94,16 @@ impl Leg {
 }
 
 impl Sockets {
-    /// Handles a datagram of the handshake of `leg`, the leg at `pair`, for the worker `owner`.
+    /// Handles a datagram of the handshake of `leg`, the leg at `pair`.
     pub(super) fn shake_hands(
         &self,
         leg: &mut Leg,
-        place: (usize, usize),
+        pair: usize,
         from: SocketAddr,
         datagram: &[u8],
     ) {
         leg.receive(&self.identity, from, datagram, Instant::now());
-        self.schedule(leg, place);
+        self.schedule(leg, pair);
     }
 
     /// Begins the handshake of the leg at `pair` as the client.
@@ -110,43 +111,40 @@ impl Sockets {
         let mut leg = self.legs[pair].lock();
         let Some(leg) = &mut *leg else { return };
         leg.begin(&self.identity, Instant::now());
-        self.schedule(leg, (leg.owner, pair));
+        self.schedule(leg, pair);
     }
 
-    /// Sets the time at which the worker `owner` advances the handshake of `leg`, the leg at
-    /// `pair`.
-    fn schedule(&self, leg: &mut Leg, (owner, pair): (usize, usize)) {
+    /// Sets the time at which a worker advances the handshake of `leg`, the leg at `pair`.
+    fn schedule(&self, leg: &mut Leg, pair: usize) {
         let running = leg.handshake.as_ref().filter(|it| it.association.is_some());
         let due = running.map(|handshake| handshake.due);
         if due == leg.scheduled {
             return;
         }
-        let mut handshakes = self.handshakes[owner].lock();
+        let mut handshakes = self.handshakes.lock();
         if let Some(before) = std::mem::replace(&mut leg.scheduled, due) {
             handshakes.remove(&(before, pair));
         }
         handshakes.extend(due.map(|due| (due, pair)));
     }
 
-    /// Takes a handshake of the worker `owner` that is due at `now`.
-    fn take_due(&self, owner: usize, now: Instant) -> Option<(Instant, usize)> {
-        let mut handshakes = self.handshakes.get(owner)?.lock();
+    /// Takes a handshake that is due at `now`.
+    fn take_due(&self, now: Instant) -> Option<(Instant, usize)> {
+        let mut handshakes = self.handshakes.lock();
         let is_due = handshakes.first().is_some_and(|(due, _)| *due <= now);
         is_due.then(|| handshakes.pop_first())?
     }
 }
 
 impl Media {
-    /// The time of the next call of [`Media::continue_handshakes`] for the worker `owner`.
-    pub(in crate::serve) fn next_handshake(&self, owner: usize) -> Option<Instant> {
-        let handshakes = self.0.handshakes.get(owner)?.lock();
-        handshakes.first().map(|(due, _)| *due)
+    /// The time of the next call of [`Media::continue_handshakes`].
+    pub(in crate::serve) fn next_handshake(&self) -> Option<Instant> {
+        self.0.handshakes.lock().first().map(|(due, _)| *due)
     }
 
-    /// Advances the handshakes of the worker `owner` that are due at `now`, and forgets those that
-    /// are over.
-    pub(in crate::serve) fn continue_handshakes(&self, owner: usize, now: Instant) {
-        while let Some((due, pair)) = self.0.take_due(owner, now) {
+    /// Advances the handshakes that are due at `now`, and forgets those that are over.
+    pub(in crate::serve) fn continue_handshakes(&self, now: Instant) {
+        while let Some((due, pair)) = self.0.take_due(now) {
             let mut leg = self.0.legs[pair].lock();
             // The leg of a call that has ended is gone; that of another call has times of its own.
             let Some(leg) = leg.as_mut().filter(|leg| leg.scheduled == Some(due)) else { continue };
@@ -156,7 +154,7 @@ impl Media {
                 // A time that has passed already waits for the next turn.
                 handshake.due = handshake.due.max(now + SHORTEST);
             }
-            self.0.schedule(leg, (owner, pair));
+            self.0.schedule(leg, pair);
         }
     }
 }

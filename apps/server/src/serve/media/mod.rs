@@ -56,8 +56,9 @@ struct Sockets {
     sets: Box<[Epoll]>,
     /// The certificate for handshakes with browsers.
     identity: Identity,
-    /// The handshakes of each worker.
-    handshakes: Box<[Mutex<DueHandshakes>]>,
+    /// The handshakes of all legs. Each worker that is active advances them: the worker that
+    /// receives the packets of a leg may leave its sources to another one meanwhile.
+    handshakes: Mutex<DueHandshakes>,
     /// Counts opened streams, to divide them between the workers.
     opened: AtomicUsize,
     /// Counts packets that the system did not send, and those longer than the buffer.
@@ -76,11 +77,9 @@ struct Leg {
     side: Side,
     /// The sockets of both sides, the caller's first.
     sockets: Arc<[Pair; 2]>,
-    /// The worker that receives its packets.
-    owner: usize,
     /// The handshake of the end.
     handshake: Option<Box<Handshake>>,
-    /// The time at which its owner advances the handshake, among those in `Sockets`.
+    /// The time at which a worker advances the handshake, among those in `Sockets`.
     scheduled: Option<std::time::Instant>,
 }
 
@@ -99,7 +98,7 @@ impl Media {
             legs: (0..range.pairs()).map(|_| Mutex::default()).collect(),
             sets,
             identity,
-            handshakes: (0..workers.max(1)).map(|_| Mutex::default()).collect(),
+            handshakes: Mutex::default(),
             opened: AtomicUsize::new(0),
             unsent: AtomicU64::new(0),
             received: AtomicU64::new(0),
@@ -170,7 +169,7 @@ impl Host<RawMutex> for Media {
         let owner = self.0.opened.fetch_add(1, Ordering::Relaxed) % self.owners();
         for side in Side::BOTH {
             let (stream, sockets) = (Arc::clone(stream), Arc::clone(&sockets));
-            let leg = Leg { stream, side, sockets, owner, handshake: None, scheduled: None };
+            let leg = Leg { stream, side, sockets, handshake: None, scheduled: None };
             *self.0.legs[ports.taken[side.index()].index].lock() = Some(leg);
         }
         self.0.watch(&ports, &sockets, owner).map_err(|error| {

@@ -34,7 +34,7 @@ impl Media {
             };
             let now = since_epoch(clock.now());
             for event in &events[..count] {
-                self.0.relay_one(owner, Token::of(event.data()), buffer, now, &mut counts);
+                self.0.relay_one(Token::of(event.data()), buffer, now, &mut counts);
             }
             if count < EVENTS {
                 break;
@@ -55,14 +55,7 @@ struct Counts {
 impl Sockets {
     /// Relays the next packet of a socket. One that is left waits for the next event: most sockets
     /// have one at a time, and a second call would find none.
-    fn relay_one(
-        &self,
-        owner: usize,
-        token: Token,
-        buffer: &mut [u8],
-        now: Duration,
-        counts: &mut Counts,
-    ) {
+    fn relay_one(&self, token: Token, buffer: &mut [u8], now: Duration, counts: &mut Counts) {
         let Some(leg) = self.legs.get(token.pair) else { return };
         let mut leg = leg.lock();
         let Some(leg) = &mut *leg else { return };
@@ -91,7 +84,7 @@ impl Sockets {
             }
             Way::Handshake => {
                 let datagram = &buffer[..relayed.length];
-                return self.shake_hands(leg, (owner, token.pair), relayed.to, datagram);
+                return self.shake_hands(leg, token.pair, relayed.to, datagram);
             }
             _ => return,
         }
