@@ -25,6 +25,9 @@ const RECOVERY: std::time::Duration = std::time::Duration::from_secs(60);
 /// The pause after an overload if the server must not be probed.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(5);
 
+/// The maximum number of runs at a rate, while other programs disturb them.
+const ATTEMPTS: u32 = 3;
+
 /// The state of a search for the highest rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Search {
@@ -206,6 +209,29 @@ impl Candidate<'_> {
     }
 }
 
+/// Measures `rate`. A run without a failure that other programs disturbed tells nothing about the
+/// rate, and is repeated.
+fn measure(
+    args: &LimitArgs,
+    session: &mut Session,
+    rate: f64,
+    (label, repeat): (&str, u32),
+    record: &mut Record,
+) -> Result<Verdict, CommandError> {
+    let mut attempt = 1;
+    loop {
+        let run = session.measure(&spec(&args.load, rate), label, repeat)?;
+        let verdict = judge(args, &run);
+        let is_final =
+            verdict != Verdict::Doubtful || !session.was_disturbed(&run) || attempt == ATTEMPTS;
+        record.runs.push(run);
+        if is_final {
+            return Ok(verdict);
+        }
+        attempt += 1;
+    }
+}
+
 fn search(
     args: &LimitArgs,
     mut candidate: Candidate<'_>,
@@ -220,9 +246,7 @@ fn search(
     let mut fall = Fall::default();
     let system = candidate.session.system.name.clone();
     loop {
-        let run = candidate.session.measure(&spec(load, rate), "search", 0)?;
-        let verdict = judge(args, &run);
-        record.runs.push(run);
+        let verdict = measure(args, &mut candidate.session, rate, ("search", 0), record)?;
         note_bound(&mut bound, rate, verdict);
         if verdict == Verdict::Failed {
             fall.note(&candidate.session, rate);
@@ -249,9 +273,8 @@ fn search(
         };
         let mut held = 0;
         for repeat in 1..=args.confirmations {
-            let run = candidate.session.measure(&spec(load, best), "confirmation", repeat)?;
-            let verdict = judge(args, &run);
-            record.runs.push(run);
+            let label = ("confirmation", repeat);
+            let verdict = measure(args, &mut candidate.session, best, label, record)?;
             note_bound(&mut bound, best, verdict);
             if verdict != Verdict::Passed {
                 fall.note(&candidate.session, best);

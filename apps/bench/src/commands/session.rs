@@ -239,6 +239,11 @@ impl Session {
         self.down.as_ref()
     }
 
+    /// True if other programs used more of the processors in `run` than is allowed.
+    pub(crate) fn was_disturbed(&self, run: &Run) -> bool {
+        self.limits.doubt_of_others(run.watch.as_ref()).is_some()
+    }
+
     fn complete(
         &mut self,
         measured: Measured,
