@@ -45,7 +45,11 @@ fn calls_each(caller: Side) {
         pair.hear();
         for (phone, (_, srtp, _)) in [(&pair.alice, caller), (&pair.bob, callee)] {
             if phone.kind == Barebell {
-                assert_eq!(phone.suite().is_some(), srtp == Required, "{caller:?} calls {callee:?}");
+                assert_eq!(
+                    phone.suite().is_some(),
+                    srtp == Required,
+                    "{caller:?} calls {callee:?}"
+                );
             }
         }
         pair.end(number % 2 == 0);
