@@ -3,13 +3,12 @@
 use peers::pair::{Pair, Side};
 use peers::phone::Kind::{Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::Srtp::{Off, Required};
-use peers::server::TRUSTS_NOBODY;
 use peers::test_server::TestServer;
 use peers::transport::Transport::Udp;
 use std::ops::Range;
 
 /// The ports of the relay.
-const PORTS: Range<u16> = 32_300..32_400;
+const PORTS: Range<u16> = 31_800..31_900;
 
 /// The sockets of a call of two phones.
 const SOCKETS: usize = 4;
@@ -25,13 +24,6 @@ const PHONES: [Side; 7] = [
     (Twinkle, Off, Udp),
 ];
 
-/// A server that relays all calls, and ends the keys of a phone that the other one does not share.
-fn relay() -> TestServer {
-    let ports = format!("{}-{}", PORTS.start, PORTS.end - 1);
-    let media = format!("relay = \"all\"\nports = \"{ports}\"\nkeys = \"converted\"\n");
-    TestServer::with(&format!("{TRUSTS_NOBODY}[media]\n{media}"), &[])
-}
-
 /// `caller` calls each of the phones. They hear each other, and either hangs up.
 fn calls_each(caller: Side) {
     for (number, callee) in PHONES.into_iter().enumerate() {
@@ -39,7 +31,9 @@ fn calls_each(caller: Side) {
         if (caller.0, callee.0) == (Twinkle, Linphone) {
             continue;
         }
-        let mut pair = Pair::of_sides(relay(), caller, callee);
+        // The relay ends the keys of a phone that the other one does not share.
+        let exchange = TestServer::relaying(&PORTS, "converted", "");
+        let mut pair = Pair::of_sides(exchange, caller, callee);
         pair.connect();
         pair.exchange.wait_for_ports(&PORTS, SOCKETS);
         pair.hear();

@@ -5,7 +5,6 @@ use peers::pair::{Pair, Side, hold_and_resume, press};
 use peers::phone::Kind::{Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::Srtp::{Dtls, Off, Optional, Required, Zrtp};
 use peers::phone::{Action, Event, Phone};
-use peers::server::TRUSTS_NOBODY;
 use peers::test_server::TestServer;
 use peers::transport::Transport::{Tcp, Tls, Udp};
 use std::ops::Range;
@@ -20,8 +19,7 @@ const SOCKETS: usize = 4;
 
 /// A server that relays all calls, with this rule for keys, and further lines of `[media]`.
 fn relay(keys: &str, more: &str) -> TestServer {
-    let media = format!("relay = \"all\"\nports = \"{}-{}\"\n", PORTS.start, PORTS.end - 1);
-    TestServer::with(&format!("{TRUSTS_NOBODY}[media]\n{media}keys = \"{keys}\"\n{more}"), &[])
+    TestServer::relaying(&PORTS, keys, more)
 }
 
 /// Waits until the relay has this number of open ports.

@@ -60,6 +60,15 @@ impl TestServer {
         Self::with(TRUSTS_NOBODY, &["--listen", &format!("udp:{address}:5060")])
     }
 
+    /// Starts a server without trusted networks that relays all calls at these `ports`, with this
+    /// rule for `keys`, and further lines of `[media]`.
+    #[must_use]
+    pub fn relaying(ports: &Range<u16>, keys: &str, more: &str) -> Self {
+        let ports = format!("{}-{}", ports.start, ports.end - 1);
+        let media = format!("relay = \"all\"\nports = \"{ports}\"\nkeys = \"{keys}\"\n{more}");
+        Self::with(&format!("{TRUSTS_NOBODY}[media]\n{media}"), &[])
+    }
+
     /// Starts a server with this configuration file and these arguments.
     #[must_use]
     pub fn with(configuration: &str, arguments: &[&str]) -> Self {
