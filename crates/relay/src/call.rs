@@ -182,7 +182,10 @@ impl Ends<'_> {
             }
             let host_of = if is_here { end.local } else { place.ip() };
             let is_own = host.is_own(SocketAddr::new(host_of, place.port()));
-            is_circular.set(is_circular.get() || is_own);
+            // A program on this machine with an odd port for RTP, and none for RTCP, does not name
+            // the next port.
+            let is_named = place.port() == medium.port || medium.rtcp().is_some();
+            is_circular.set(is_circular.get() || is_own && is_named);
             !is_own && end.permits(place)
         };
         let announcement = Announcement::read(session, medium, end, permits);

@@ -198,6 +198,8 @@ fn ports_of_the_relay_are_no_destinations_but_in_the_next_branch_of_a_call() {
     for port in [20_000, 20_006, 20_050] {
         assert_eq!(offer(b"b2", b"caller", &own(port)), Err(RelayError::OwnPort), "{port}");
     }
+    let named = own(19_999) + "a=rtcp:20000\r\n";
+    assert_eq!(offer(b"b2", b"caller", &named), Err(RelayError::OwnPort));
     assert_eq!(rig.open.load(Relaxed), 1);
     assert!(offer(b"b2", b"caller", &own(20_002)).unwrap().is_some());
     let ports = [20_000, 20_002];
@@ -209,4 +211,21 @@ fn ports_of_the_relay_are_no_destinations_but_in_the_next_branch_of_a_call() {
     let second = 20_000 + 4 * (streams as u16 - 1);
     assert_eq!(answer(b"b1", b"caller", &own(20_002)), Err(RelayError::OwnPort));
     assert!(answer(b"b1", b"caller", &own(second)).unwrap().is_some());
+}
+
+/// A program on this machine takes any free port for RTP, and none for RTCP.
+#[test]
+fn a_port_of_the_relay_after_that_of_an_end_gets_no_rtcp() {
+    let rig = Rig::new(Limits::default());
+    let (caller, callee) = ("192.0.2.1:19999", "203.0.113.1:6000");
+    rig.first_offer(&sdp("192.0.2.1", 19_999));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    assert_eq!(rig.send(Side::Caller, caller, &rtp(1)).unwrap().0, place(callee));
+    assert_eq!(rig.send(Side::Callee, callee, &rtp(1)).unwrap().0, place(caller));
+    let mut report = [0; 1500];
+    report[..8].copy_from_slice(&[0x80, 201, 0, 1, 0, 0, 0, 9]);
+    let from = place("203.0.113.1:6001");
+    let sent =
+        rig.stream().relay(Side::Callee, Channel::Rtcp, from, &mut report, 8, Duration::ZERO);
+    assert_eq!(sent.err(), Some(Drop::NoDestination));
 }
