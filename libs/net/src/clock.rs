@@ -54,9 +54,31 @@ impl Clock {
         self.start + std::time::Duration::from(when.since(self.at_start))
     }
 
+    /// Converts a time of the system's timers, the start at the earliest. A time that has passed
+    /// stays before the present time.
+    #[must_use]
+    pub fn time_of(&self, when: std::time::Instant) -> Instant {
+        self.at_start + Duration::from(when.saturating_duration_since(self.start))
+    }
+
     /// The time since the start.
     #[must_use]
     pub fn uptime(&self) -> std::time::Duration {
         self.start.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_the_system_convert_both_ways_and_do_not_move_to_the_present() {
+        let clock = Clock::start();
+        let due = clock.system(clock.now()) + std::time::Duration::from_millis(1);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let converted = clock.time_of(due);
+        assert!(converted < clock.now(), "{converted:?}");
+        assert!(due.duration_since(clock.system(converted)) < std::time::Duration::from_micros(2));
     }
 }

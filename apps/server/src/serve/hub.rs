@@ -176,8 +176,7 @@ impl Hub {
     /// The time of the next call of [`Hub::on_timer`].
     pub(super) fn next_timer(&self, local: &Local) -> Option<Instant> {
         let handshake = self.media.as_ref().and_then(Media::next_handshake);
-        let left = handshake.map(|due| due.saturating_duration_since(std::time::Instant::now()));
-        let handshake = left.map(|left| self.clock.now() + sip::Duration::from(left));
+        let handshake = handshake.map(|due| self.clock.time_of(due));
         let timers = [
             local.worker.next_timer(),
             self.b2bua.next_timer(),

@@ -1,6 +1,7 @@
 //! The commands of the built program, as used at a terminal.
 
 mod bounds;
+mod browser;
 mod calls;
 mod connections;
 mod damage;

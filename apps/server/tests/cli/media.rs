@@ -80,19 +80,24 @@ impl Phone {
 
     /// Sends the response `status` to `request`, with `more` header fields and a body.
     pub(crate) fn respond(&self, server: &str, request: &str, status: &str, more: &str) {
-        let mut text = format!("SIP/2.0 {status}\r\n");
-        for name in ["Via: ", "Record-Route: ", "From: ", "To: ", "Call-ID: ", "CSeq: "] {
-            for value in found(request, name) {
-                let tag = if name == "To: " && !value.contains("tag=") { ";tag=2" } else { "" };
-                text += &format!("{name}{value}{tag}\r\n");
-            }
-        }
-        self.sip.send_to((text + more + "\r\n").as_bytes(), server).unwrap();
+        self.sip.send_to(response(request, status, more).as_bytes(), server).unwrap();
     }
 }
 
+/// The response `status` to `request`, with `more` header fields and a body.
+pub(crate) fn response(request: &str, status: &str, more: &str) -> String {
+    let mut text = format!("SIP/2.0 {status}\r\n");
+    for name in ["Via: ", "Record-Route: ", "From: ", "To: ", "Call-ID: ", "CSeq: "] {
+        for value in found(request, name) {
+            let tag = if name == "To: " && !value.contains("tag=") { ";tag=2" } else { "" };
+            text += &format!("{name}{value}{tag}\r\n");
+        }
+    }
+    text + more + "\r\n"
+}
+
 /// The ports of the media in a message.
-fn ports(message: &str) -> Vec<u16> {
+pub(crate) fn ports(message: &str) -> Vec<u16> {
     let media = found(message, "m=");
     media.iter().map(|medium| medium.split(' ').nth(1).unwrap().parse().unwrap()).collect()
 }
