@@ -180,6 +180,10 @@ impl Users for CopiedUsers<'_> {
         self.copy.users(domain, each)
     }
 
+    fn users_after(&self, last: (&str, &str), most: usize) -> Result<Vec<User>, Error> {
+        self.copy.users_after(last, most)
+    }
+
     fn auth_names(&self, domain: &str) -> Result<HashMap<String, String>, Error> {
         self.copy.auth_names(domain)
     }
