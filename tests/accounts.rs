@@ -223,6 +223,39 @@ fn messages_for_phones_that_are_away_are_in_the_database_and_wait_beside_it_whil
 }
 
 #[test]
+fn a_database_that_hangs_holds_nothing_up() {
+    let postgres = Postgres::start();
+    postgres.sql(SUBSCRIBER);
+    for name in ["alice", "bob"] {
+        insert(&postgres, name, PASSWORD);
+    }
+    let more = "records = true\nmessages = true\nvoicemail = true\n\
+                [messages]\nkeep = true\n[calls]\nmode = \"b2bua\"\n\
+                [media]\nports = \"33500-33599\"\n\
+                [media_server]\nenabled = true\nmailboxes = [\"*\"]\n";
+    let mut server = server(&postgres, "barebell", more);
+    server.wait_for_line("the database of kept messages answers");
+    let frozen = postgres.freeze();
+    let mut alice = Agent::new("alice", PASSWORD, DOMAIN, server.address());
+    alice.register();
+    let mut dialog = alice.dialog(&server.uri("bob"));
+    alice.ask(&mut dialog, "MESSAGE", "", "hello");
+    alice.response("MESSAGE", 202);
+    assert_eq!(server.counter("messages-queued"), 1);
+    server.wait_for_line("cannot be read: the database has not answered for 15 s");
+    assert_eq!(register(&server, "dave", "five"), 503, "it may have been added meanwhile");
+    assert_eq!(server.rows(&["user", "list", "--json"]).len(), 2);
+    // It ends and starts without the database, too.
+    server.stop();
+    server.restart();
+    assert_eq!(register(&server, "bob", PASSWORD), 200);
+    drop(frozen);
+    insert(&postgres, "dave", "five");
+    wait_for_users(&server, &["alice", "bob", "dave"]);
+    assert_eq!(register(&server, "dave", "five"), 200);
+}
+
+#[test]
 fn the_state_of_voice_messages_is_copied_to_the_database() {
     let mut postgres = Postgres::start();
     postgres.sql(SUBSCRIBER);

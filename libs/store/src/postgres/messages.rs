@@ -1,10 +1,10 @@
 //! Kept messages in a table of their own.
 
 use super::AccountsPlace;
-use super::error::to;
+use super::client::Client;
+use super::error::{AccountsError, to};
 use crate::{Error, KeptMessage, KeptMessages, MessageLimits};
 use parking_lot::Mutex;
-use postgres::Client;
 use sip::Instant;
 use std::fmt;
 
@@ -70,14 +70,14 @@ impl MessageTable {
     fn with<T>(
         &self,
         doing: &'static str,
-        ask: impl FnOnce(&mut Client) -> Result<T, postgres::Error>,
+        ask: impl FnOnce(&mut Client) -> Result<T, AccountsError>,
     ) -> Result<T, Error> {
         let mut kept = self.client.lock();
         let mut client = match kept.take() {
             Some(client) => client,
             None => self.place.connect_to_table("barebell_message", TABLE).map_err(to(doing))?,
         };
-        let done = ask(&mut client).map_err(|error| to(doing)(error.into()))?;
+        let done = ask(&mut client).map_err(to(doing))?;
         *kept = Some(client);
         Ok(done)
     }
@@ -122,7 +122,7 @@ impl KeptMessages for MessageTable {
 
     fn users_with_messages(&self) -> Result<Vec<String>, Error> {
         self.with("read the users with kept messages", |client| {
-            client.query(USERS, &[])?.iter().map(|row| row.try_get(0)).collect()
+            client.query(USERS, &[])?.iter().map(|row| Ok(row.try_get(0)?)).collect()
         })
     }
 }
