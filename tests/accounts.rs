@@ -223,6 +223,52 @@ fn messages_for_phones_that_are_away_are_in_the_database_and_wait_beside_it_whil
 }
 
 #[test]
+fn a_message_is_delivered_by_one_of_two_servers_with_one_table() {
+    let postgres = Postgres::start();
+    postgres.sql(SUBSCRIBER);
+    for name in ["alice", "bob"] {
+        insert(&postgres, name, PASSWORD);
+    }
+    let more = "messages = true\n[messages]\nkeep = true\n";
+    let first = server(&postgres, "barebell", more);
+    let mut alice = Agent::new("alice", PASSWORD, DOMAIN, first.address());
+    alice.register();
+    let mut say = |user: &str, text: &str| {
+        let mut dialog = alice.dialog(&first.uri(user));
+        alice.ask(&mut dialog, "MESSAGE", "", text);
+        alice.response("MESSAGE", 202);
+    };
+    let texts = ["one", "two", "three"];
+    texts.iter().for_each(|text| say("bob", text));
+    let second = server(&postgres, "barebell", more);
+    second.wait_for_line("the database of kept messages answers");
+    let mut phones =
+        [&first, &second].map(|server| Agent::new("bob", PASSWORD, DOMAIN, server.address()));
+    phones[0].register();
+    let mut message = phones[0].request("MESSAGE");
+    phones[1].register();
+    // The second server keeps it after it has looked for messages of bob.
+    let mut other = Agent::new("alice", PASSWORD, DOMAIN, second.address());
+    other.register();
+    let mut dialog = other.dialog(&second.uri("bob"));
+    assert_eq!(phones[1].register_for(0).status(), Some(200));
+    other.ask(&mut dialog, "MESSAGE", "", "four");
+    other.response("MESSAGE", 202);
+    for text in ["one", "two", "three", "four"] {
+        assert_eq!(message.message().body(), text.as_bytes());
+        let own = phones[0].dialog("sip:server");
+        phones[0].answer(&message, &own, 200, "", "");
+        if text != "four" {
+            message = phones[0].request("MESSAGE");
+        }
+    }
+    first.wait_for_count("messages-delivered", 4);
+    assert_eq!(second.counter("messages-delivered"), 0);
+    assert!(phones[1].request_if_any("MESSAGE").is_none());
+    assert_eq!(postgres.sql("SELECT count(*) FROM barebell_message").trim(), "0");
+}
+
+#[test]
 fn a_database_that_hangs_holds_nothing_up() {
     let postgres = Postgres::start();
     postgres.sql(SUBSCRIBER);

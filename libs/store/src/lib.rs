@@ -14,7 +14,7 @@ mod voicemail;
 pub use calls::{CallFilter, CallRecords, Keep, StoredCall};
 pub use error::Error;
 pub use log::{Log, Severity};
-pub use messages::{KeptMessage, KeptMessages, MessageLimits};
+pub use messages::{KeptMessage, KeptMessages, MessageLimits, Oldest};
 pub use panel::{
     MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken, SecondFactor,
 };

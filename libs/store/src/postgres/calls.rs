@@ -52,7 +52,7 @@ impl CallsCopy {
     /// # Errors
     /// [`AccountsError`]: there is no such database, or the role may not create the table.
     pub fn connect(place: &AccountsPlace, server: &str) -> Result<Self, AccountsError> {
-        let client = place.connect_to_table("barebell_call", TABLE)?;
+        let client = place.connect_to_table(("barebell_call", "record"), TABLE)?;
         Ok(Self { client, server: server.to_owned() })
     }
 

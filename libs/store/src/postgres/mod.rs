@@ -119,15 +119,21 @@ impl AccountsPlace {
         }
     }
 
-    /// Connects to the database, and executes `definition` if the table `name` is missing.
+    /// Connects to the database, and executes `definition` if the table `name` is missing, or its
+    /// `newest` column.
     ///
     /// # Errors
     /// [`AccountsError`]: there is no such database, or the role may not create the table.
-    fn connect_to_table(&self, name: &str, definition: &str) -> Result<Client, AccountsError> {
+    fn connect_to_table(
+        &self,
+        (name, newest): (&str, &str),
+        definition: &str,
+    ) -> Result<Client, AccountsError> {
         let mut client = self.connect()?;
         client.batch_execute(STATEMENT_TIMEOUT)?;
-        let query = "SELECT to_regclass($1) IS NOT NULL";
-        if !client.query_one(query, &[&name])?.try_get::<_, bool>(0)? {
+        let query = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass($1)
+                     AND attname::text = $2 AND NOT attisdropped)";
+        if !client.query_one(query, &[&name, &newest])?.try_get::<_, bool>(0)? {
             client.batch_execute(definition)?;
         }
         Ok(client)

@@ -59,7 +59,7 @@ impl VoicemailCopy {
     /// # Errors
     /// [`AccountsError`]: there is no such database, or the role may not create the table.
     pub fn connect(place: &AccountsPlace, server: &str) -> Result<Self, AccountsError> {
-        let client = place.connect_to_table("barebell_voicemail", TABLE)?;
+        let client = place.connect_to_table(("barebell_voicemail", "heard"), TABLE)?;
         Ok(Self { client, server: server.to_owned() })
     }
 
