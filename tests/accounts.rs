@@ -223,6 +223,85 @@ fn messages_for_phones_that_are_away_are_in_the_database_and_wait_beside_it_whil
 }
 
 #[test]
+fn a_message_is_delivered_by_one_of_two_servers_with_one_table() {
+    let postgres = Postgres::start();
+    postgres.sql(SUBSCRIBER);
+    for name in ["alice", "bob"] {
+        insert(&postgres, name, PASSWORD);
+    }
+    let more = "messages = true\n[messages]\nkeep = true\n";
+    let first = server(&postgres, "barebell", more);
+    let mut alice = Agent::new("alice", PASSWORD, DOMAIN, first.address());
+    alice.register();
+    let mut say = |user: &str, text: &str| {
+        let mut dialog = alice.dialog(&first.uri(user));
+        alice.ask(&mut dialog, "MESSAGE", "", text);
+        alice.response("MESSAGE", 202);
+    };
+    let texts = ["one", "two", "three"];
+    texts.iter().for_each(|text| say("bob", text));
+    let second = server(&postgres, "barebell", more);
+    second.wait_for_line("the database of kept messages answers");
+    let mut phones =
+        [&first, &second].map(|server| Agent::new("bob", PASSWORD, DOMAIN, server.address()));
+    phones[0].register();
+    let mut message = phones[0].request("MESSAGE");
+    phones[1].register();
+    // The second server keeps it after it has looked for messages of bob.
+    let mut other = Agent::new("alice", PASSWORD, DOMAIN, second.address());
+    other.register();
+    let mut dialog = other.dialog(&second.uri("bob"));
+    assert_eq!(phones[1].register_for(0).status(), Some(200));
+    other.ask(&mut dialog, "MESSAGE", "", "four");
+    other.response("MESSAGE", 202);
+    for text in ["one", "two", "three", "four"] {
+        assert_eq!(message.message().body(), text.as_bytes());
+        let own = phones[0].dialog("sip:server");
+        phones[0].answer(&message, &own, 200, "", "");
+        if text != "four" {
+            message = phones[0].request("MESSAGE");
+        }
+    }
+    first.wait_for_count("messages-delivered", 4);
+    assert_eq!(second.counter("messages-delivered"), 0);
+    assert!(phones[1].request_if_any("MESSAGE").is_none());
+    assert_eq!(postgres.sql("SELECT count(*) FROM barebell_message").trim(), "0");
+}
+
+#[test]
+fn a_database_that_hangs_holds_nothing_up() {
+    let postgres = Postgres::start();
+    postgres.sql(SUBSCRIBER);
+    for name in ["alice", "bob"] {
+        insert(&postgres, name, PASSWORD);
+    }
+    let more = "records = true\nmessages = true\nvoicemail = true\n\
+                [messages]\nkeep = true\n[calls]\nmode = \"b2bua\"\n\
+                [media]\nports = \"33500-33599\"\n\
+                [media_server]\nenabled = true\nmailboxes = [\"*\"]\n";
+    let mut server = server(&postgres, "barebell", more);
+    server.wait_for_line("the database of kept messages answers");
+    let frozen = postgres.freeze();
+    let mut alice = Agent::new("alice", PASSWORD, DOMAIN, server.address());
+    alice.register();
+    let mut dialog = alice.dialog(&server.uri("bob"));
+    alice.ask(&mut dialog, "MESSAGE", "", "hello");
+    alice.response("MESSAGE", 202);
+    assert_eq!(server.counter("messages-queued"), 1);
+    server.wait_for_line("cannot be read: the database has not answered for 15 s");
+    assert_eq!(register(&server, "dave", "five"), 503, "it may have been added meanwhile");
+    assert_eq!(server.rows(&["user", "list", "--json"]).len(), 2);
+    // It ends and starts without the database, too.
+    server.stop();
+    server.restart();
+    assert_eq!(register(&server, "bob", PASSWORD), 200);
+    drop(frozen);
+    insert(&postgres, "dave", "five");
+    wait_for_users(&server, &["alice", "bob", "dave"]);
+    assert_eq!(register(&server, "dave", "five"), 200);
+}
+
+#[test]
 fn the_state_of_voice_messages_is_copied_to_the_database() {
     let mut postgres = Postgres::start();
     postgres.sql(SUBSCRIBER);

@@ -12,7 +12,8 @@ use store::postgres::{
 };
 use store::sqlite::Sqlite;
 use store::{
-    Change, KeptMessage, KeptMessages, Log, MessageLimits, StoredCall, User, Users, VoiceMessage,
+    Change, KeptMessage, KeptMessages, Log, MessageLimits, Oldest, StoredCall, User, Users,
+    VoiceMessage,
 };
 
 const KEY: [u8; 32] = [7; 32];
@@ -243,17 +244,25 @@ fn records_of_calls_are_copied_once() {
     assert_eq!(reason.trim(), "x");
 }
 
-#[test]
-fn kept_messages_come_back_in_order_within_limits_and_are_stored_once() {
-    let mut postgres = Postgres::start();
-    let table = MessageTable::new(place(postgres.url("barebell")));
-    let limits = MessageLimits { of_user: 2, all: 3 };
-    let message = |second: u64, body: &[u8]| KeptMessage {
+/// The messages of the database, for the server `name`.
+fn messages(postgres: &Postgres, name: &str) -> MessageTable {
+    MessageTable::new(place(postgres.url("barebell")), name.to_owned())
+}
+
+fn message(second: u64, body: &[u8]) -> KeptMessage {
+    KeptMessage {
         received: Instant::from_micros(1_700_000_000_000_007 + second * 1_000_000),
         sender: b"<sip:alice@a.com>".to_vec(),
         content_type: b"text/plain".to_vec(),
         body: body.to_vec(),
-    };
+    }
+}
+
+#[test]
+fn kept_messages_come_back_in_order_within_limits_and_are_stored_once() {
+    let mut postgres = Postgres::start();
+    let table = messages(&postgres, "one");
+    let limits = MessageLimits { of_user: 2, all: 3 };
     let keep = |user: &str, second, body: &[u8]| {
         table.keep_message(user, &message(second, body), limits).expect("an answer")
     };
@@ -268,20 +277,89 @@ fn kept_messages_come_back_in_order_within_limits_and_are_stored_once() {
     users.sort();
     assert_eq!(users, ["bob@a.com", "carol@a.com"]);
     let oldest = || table.oldest_message("bob@a.com").expect("an answer");
-    let (id, first) = oldest().expect("a message");
+    let Oldest::Message { id, message: first } = oldest() else { panic!("no message") };
     assert_eq!(first, message(1, b"one\0\xff"));
     table.delete_message(id).expect("deleted");
-    assert_eq!(oldest().expect("a message").1, message(2, b"two"));
+    assert!(matches!(oldest(), Oldest::Message { message: it, .. } if it == message(2, b"two")));
     let third = Instant::from_micros(1_700_000_003_000_000);
     assert_eq!(table.purge_messages(third).expect("deleted"), 1);
-    assert_eq!(oldest(), None);
-    // It connects again after an error.
+    assert_eq!(oldest(), Oldest::None);
+    // It connects again after an error, and adds columns that an older table lacks.
+    postgres.sql("ALTER TABLE barebell_message DROP claimed_by, DROP claimed_until");
     postgres.crash();
     assert!(table.users_with_messages().is_err());
     postgres.restart();
     assert_eq!(table.users_with_messages().expect("users"), ["carol@a.com"]);
     let text = "SELECT convert_from(body, 'UTF8') FROM barebell_message";
     assert_eq!(postgres.sql(text).trim(), "four");
+}
+
+#[test]
+fn one_of_two_servers_claims_a_message_until_it_is_delivered_or_the_claim_ends() {
+    const BOB: &str = "bob@a.com";
+    let postgres = Postgres::start();
+    let tables = &["one", "two"].map(|name| messages(&postgres, name));
+    let limits = MessageLimits { of_user: 99, all: 99 };
+    let oldest = |table: &MessageTable| table.oldest_message(BOB).expect("an answer");
+    for round in 0..20 {
+        for body in [b"first", b"other"] {
+            assert!(tables[0].keep_message(BOB, &message(round, body), limits).expect("kept"));
+        }
+        // Both ask at the same moment.
+        let found = std::thread::scope(|scope| {
+            let threads = [0, 1].map(|at| scope.spawn(move || oldest(&tables[at])));
+            threads.map(|thread| thread.join().expect("an answer"))
+        });
+        let (winner, id) = match found {
+            [Oldest::Message { id, .. }, Oldest::Claimed] => (0, id),
+            [Oldest::Claimed, Oldest::Message { id, .. }] => (1, id),
+            found => panic!("{found:?}"),
+        };
+        // A delivery that failed is repeated by the server with the claim only.
+        assert!(matches!(oldest(&tables[winner]), Oldest::Message { id: it, .. } if it == id));
+        assert_eq!(oldest(&tables[1 - winner]), Oldest::Claimed);
+        tables[winner].delete_message(id).expect("deleted");
+        let Oldest::Message { id, message } = oldest(&tables[1 - winner]) else {
+            panic!("the next one was not claimed")
+        };
+        assert_eq!(message.body, b"other");
+        assert_eq!(oldest(&tables[winner]), Oldest::Claimed);
+        postgres.sql("UPDATE barebell_message SET claimed_until = now() - interval '1 second'");
+        assert!(matches!(oldest(&tables[winner]), Oldest::Message { id: it, .. } if it == id));
+        tables[winner].delete_message(id).expect("deleted");
+        assert_eq!(oldest(&tables[1 - winner]), Oldest::None);
+    }
+}
+
+#[test]
+fn a_database_that_hangs_is_given_up_and_used_again() {
+    let postgres = Postgres::start();
+    postgres.sql(SUBSCRIBER);
+    let place = place(postgres.url("barebell"));
+    let mut accounts = Accounts::connect(&place, KEY).expect("the database is there");
+    let mut calls = CallsCopy::connect(&place, "one").expect("the database is there");
+    let mut voicemail = VoicemailCopy::connect(&place, "one").expect("the database is there");
+    let kept = messages(&postgres, "one");
+    assert_eq!(kept.users_with_messages().expect("users"), Vec::<String>::new());
+    let frozen = postgres.freeze();
+    let turn = Duration::from_millis(1);
+    let failures = std::thread::scope(|scope| {
+        let threads = [
+            scope.spawn(|| accounts.changes(turn).map(drop).unwrap_err().to_string()),
+            scope.spawn(|| calls.last().unwrap_err().to_string()),
+            scope.spawn(|| voicemail.all().unwrap_err().to_string()),
+            scope.spawn(|| kept.users_with_messages().unwrap_err().to_string()),
+            // A new connection.
+            scope.spawn(|| place.examine().unwrap_err().to_string()),
+        ];
+        threads.map(|thread| thread.join().expect("the wait ends"))
+    });
+    for failure in failures {
+        assert!(failure.contains("the database has not answered for 1"), "{failure}");
+    }
+    drop(frozen);
+    place.examine().expect("the database answers");
+    assert_eq!(kept.users_with_messages().expect("users"), Vec::<String>::new());
 }
 
 #[test]

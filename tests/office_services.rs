@@ -241,3 +241,31 @@ fn phones_are_forwarded_on_busy_and_on_no_answer() {
         assert_eq!(exchange.server.counter("forwards"), 2, "{mode}");
     }
 }
+
+/// None of these phones answers by itself for such a field. They are to take the call all the same.
+#[test]
+fn phones_get_names_and_requests_for_an_automatic_answer_only_if_they_may() {
+    const ALERT: &str = "Call-Info: <sip:intercom@barebell.test>;answer-after=0";
+    const NAME: &str = "P-Asserted-Identity: \"Alice Ä.\" <sip:alice@barebell.test>";
+    for kind in [Baresip, Linphone] {
+        let office = "[office]\nauto_answer = [\"bob\"]\n\
+                      names = [{ user = \"alice\", name = \"Alice Ä.\" }]\n";
+        let exchange = TestServer::with(&format!("{TRUSTS_NOBODY}{office}"), &[]);
+        let mut alice = exchange.agent("alice");
+        for (name, may) in [("bob", true), ("carol", false)] {
+            let mut phone = exchange.phone(kind, name, Udp);
+            let mut dialog = alice.dialog(&exchange.server.uri(name));
+            alice.ask(&mut dialog, "INVITE", &format!("{ALERT}\r\n"), SESSION);
+            phone.wait_for(Event::Incoming);
+            phone.act(&Action::Answer);
+            let answer = alice.response("INVITE", 200);
+            let mut dialog = answer.dialog();
+            alice.acknowledge(&dialog, &answer);
+            phone.wait_for(Event::Established);
+            assert!(phone.has_line(NAME), "{phone}");
+            assert_eq!(phone.has_line(ALERT), may, "{phone}");
+            alice.send(&mut dialog, "BYE", "", "");
+            phone.wait_for(Event::Ended);
+        }
+    }
+}

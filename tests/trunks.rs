@@ -156,6 +156,67 @@ fn a_call_of_a_trunk_that_is_picked_up_counts_for_the_trunk() {
     assert_eq!(used(&office, "trunk uplink"), Some((Some(0), Some(1))));
 }
 
+/// The value of `name` in the document of a NOTIFY.
+fn told<'d>(document: &'d str, name: &str) -> &'d str {
+    let (_, rest) = document.split_once(&format!("{name}=\"")).expect("it is told");
+    rest.split('"').next().expect("it ends")
+}
+
+#[test]
+fn the_pickup_key_of_a_phone_takes_over_a_call_of_a_trunk() {
+    let services = "[media_server]\nenabled = true\n[office]\nwatch = \"calls\"\n";
+    // Phones differ in the place that they send the INVITE to, and in the end that they name.
+    for is_to_caller in [true, false] {
+        let office = Office::with("", "", services);
+        let (mut alice, mut bob) = (office.user(ALICE), office.user("bob"));
+        let mut subscriber = office.subscriber();
+        let mut lamp = bob.dialog(&office.office.uri(ALICE));
+        bob.ask(&mut lamp, "SUBSCRIBE", "Event: dialog\r\nExpires: 600\r\n", "");
+        let lamp = bob.response("SUBSCRIBE", 200).dialog();
+        let mut there = subscriber.dialog(&office.office.uri(&format!("+{ACCOUNT}")));
+        subscriber.ask(&mut there, "INVITE", "Supported: replaces\r\n", SESSION);
+        let invite = alice.request("INVITE");
+        let here = alice.dialog_with(&invite);
+        alice.answer(&invite, &here, 180, "", "");
+        let document = loop {
+            let notify = bob.request("NOTIFY");
+            bob.answer(&notify, &lamp, 200, "", "");
+            if notify.body().contains("<state>early</state>") {
+                break notify.body();
+            }
+        };
+        let [call_id, local, remote] =
+            ["call-id", "local-tag", "remote-tag"].map(|name| told(&document, name));
+        let (_, caller) = document.split_once("<remote>").expect("the caller is told");
+        let own = office.office.uri(ALICE);
+        let (uri, to_tag, from_tag) = match is_to_caller {
+            true => (told(caller, "target uri"), remote, local),
+            false => (own.as_str(), local, remote),
+        };
+        let replaces =
+            format!("Replaces: {call_id};to-tag={to_tag};from-tag={from_tag};early-only\r\n");
+        let mut picked_up = bob.dialog(uri);
+        bob.ask(&mut picked_up, "INVITE", &format!("{replaces}Require: replaces\r\n"), SESSION);
+        let cancel = alice.request("CANCEL");
+        alice.answer(&cancel, &here, 200, "", "");
+        alice.answer(&invite, &here, 487, "", "");
+        for (agent, is_caller) in [(&mut bob, false), (&mut subscriber, true)] {
+            let answer = agent.final_response("INVITE");
+            assert_eq!(answer.status(), Some(200), "{answer}");
+            let dialog = answer.dialog();
+            agent.acknowledge(&dialog, &answer);
+            if is_caller {
+                there = dialog;
+            }
+        }
+        assert_eq!(used(&office, "trunk uplink"), Some((Some(1), Some(1))));
+        subscriber.send(&mut there, "BYE", "", "");
+        assert_eq!(subscriber.final_response("BYE").status(), Some(200));
+        bob.request("BYE");
+        assert_eq!(used(&office, "trunk uplink"), Some((Some(0), Some(1))));
+    }
+}
+
 /// The hook of an operator: it refuses calls to numbers that end in 99, leads others
 /// past the first trunk, and gives no answer to those that end in 77. Returns its URL, and the
 /// contents of its requests.

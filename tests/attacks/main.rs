@@ -16,6 +16,7 @@ mod handshake_phones;
 mod handshakes;
 mod icmp;
 mod names;
+mod office_calls;
 mod output;
 mod pki;
 mod proxies;

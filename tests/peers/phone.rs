@@ -547,6 +547,13 @@ impl Phone {
         statuses(&self.driver.sip_log(), method)
     }
 
+    /// True if a SIP message that was sent or received has this line.
+    #[must_use]
+    pub fn has_line(&self, line: &str) -> bool {
+        let log = std::fs::read(self.driver.sip_log()).unwrap_or_default();
+        String::from_utf8_lossy(&log).lines().any(|logged| logged.trim() == line)
+    }
+
     /// The digest algorithm of each sent set of credentials; `None` for the default MD5.
     #[must_use]
     pub fn credential_algorithms(&self) -> Vec<Option<String>> {

@@ -2,6 +2,8 @@
 
 use crate::folder::Folder;
 use crate::process::{Process, Program, run, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -138,6 +140,18 @@ impl Postgres {
         self.wait_until_it_listens();
     }
 
+    /// Stops all processes of the server until the returned value is dropped, as on a machine that
+    /// hangs: the system still takes connections and bytes, and nothing answers.
+    #[must_use]
+    pub fn freeze(&self) -> Frozen {
+        let parent = self.process.id().cast_signed();
+        let mut frozen = Frozen(Vec::new());
+        frozen.add(parent);
+        // The stopped parent starts no others.
+        children(parent).into_iter().for_each(|child| frozen.add(child));
+        frozen
+    }
+
     fn wait_until_it_listens(&mut self) {
         wait_until("PostgreSQL listens", || {
             self.process.assert_running();
@@ -147,6 +161,40 @@ impl Postgres {
             ready.status().ok().filter(std::process::ExitStatus::success)
         });
     }
+}
+
+/// The stopped processes of a server, which go on when this is dropped.
+#[derive(Debug)]
+pub struct Frozen(Vec<Pid>);
+
+impl Frozen {
+    fn add(&mut self, process: i32) {
+        let process = Pid::from_raw(process);
+        // A process may have ended meanwhile.
+        if kill(process, Signal::SIGSTOP).is_ok() {
+            self.0.push(process);
+        }
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        for process in &self.0 {
+            let _ = kill(*process, Signal::SIGCONT);
+        }
+    }
+}
+
+/// The child processes of `parent`.
+fn children(parent: i32) -> Vec<i32> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let of_parent = processes.filter_map(|process| {
+        let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
+        let (_, fields) = stat.rsplit_once(')')?;
+        let is_child = fields.split_whitespace().nth(1)?.parse() == Ok(parent);
+        is_child.then(|| process.file_name().to_string_lossy().parse().ok()).flatten()
+    });
+    of_parent.collect()
 }
 
 fn serve(programs: &Path, folder: &Folder, port: u16, has_certificate: bool) -> Process {

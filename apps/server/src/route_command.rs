@@ -9,7 +9,7 @@ use crate::output::{Out, printable};
 use crate::settings::Settings;
 use numbers::{Attempt, Caller, Outcome, Plan, Query, Refusal, Route, Service, TrunkId};
 use serde::Serialize;
-use sip_server::{Config, Watch};
+use sip_server::{Config, MediaService, Watch};
 
 /// A route as JSON.
 #[derive(Serialize)]
@@ -45,7 +45,14 @@ struct ShownAttempt<'r> {
 }
 
 impl<'r> Destination<'r> {
-    fn of(outcome: &'r Outcome, plan: &'r Plan) -> Self {
+    fn of(led: &'r Led, plan: &'r Plan) -> Self {
+        let outcome = match led {
+            Led::ByPlan(outcome) => outcome,
+            Led::ToMediaServer { service, argument } => {
+                let argument = argument.as_deref();
+                return Self::Service { service, argument };
+            }
+        };
         match outcome {
             Outcome::Name => Self::Name,
             Outcome::User(user) => Self::User { user },
@@ -108,6 +115,14 @@ fn words(service: &Service) -> (&'static str, Option<&str>) {
     }
 }
 
+/// A call that is led.
+enum Led {
+    /// By the plan, or to a name of the house.
+    ByPlan(Outcome),
+    /// To a service of the media server.
+    ToMediaServer { service: &'static str, argument: Option<String> },
+}
+
 /// The names of the house, which calls by name go to, and those that a number leads to.
 struct House<'h> {
     config: &'h Config,
@@ -118,11 +133,11 @@ struct House<'h> {
 
 impl House<'_> {
     /// The destination of a call by `caller` to `number`, for which the plan has the `outcome`.
-    fn lead(&self, outcome: Outcome, number: &str, caller: Caller<'_>) -> Outcome {
+    fn lead(&self, outcome: Outcome, number: &str, caller: Caller<'_>) -> Led {
         let name = match &outcome {
             Outcome::Name => number,
             Outcome::User(name) => name,
-            _ => return outcome,
+            _ => return Led::ByPlan(outcome),
         };
         let watching = &self.config.watching;
         let picked_up = name.strip_prefix(&watching.pickup).filter(|user| {
@@ -130,29 +145,76 @@ impl House<'_> {
             has_pickup && !user.is_empty() && matches!(caller, Caller::User(_))
         });
         if let Some(user) = picked_up {
-            return Outcome::Service(Service::Pickup(user.to_owned()));
+            return Led::ByPlan(Outcome::Service(Service::Pickup(user.to_owned())));
         }
         let address = match name.contains('@') {
             true => name.to_owned(),
             false => format!("{name}@{}", self.domain),
         };
         let local = address.split('@').next().unwrap_or_default();
-        if self.config.media_services.has_service(local.as_bytes()) {
-            return outcome;
+        if let Some((service, rest)) = self.config.media_services.find(local.as_bytes()) {
+            let domain = &address[local.len()..];
+            let rest = String::from_utf8_lossy(rest);
+            return self.lead_to_media_server(service, (local, &rest, domain), caller);
         }
-        if self.config.groups.iter().any(|group| group.name == address) {
-            return Outcome::Group(name.to_owned());
-        }
-        match (self.is_user)(&address) {
-            Some(true) => Outcome::User(name.to_owned()),
-            Some(false) => Outcome::Refused(Refusal {
-                rule: "users".to_owned(),
-                status: 404,
-                text: format!("there is neither a user nor a group {address}"),
-            }),
-            None => outcome,
-        }
+        Led::ByPlan(if self.config.groups.iter().any(|group| group.name == address) {
+            Outcome::Group(name.to_owned())
+        } else {
+            match (self.is_user)(&address) {
+                Some(true) => Outcome::User(name.to_owned()),
+                Some(false) => {
+                    let text = format!("there is neither a user nor a group {address}");
+                    refused("users", 404, text)
+                }
+                None => outcome,
+            }
+        })
     }
+
+    /// The destination of a call by `caller` to `service`. Its name is `name`, which ends in
+    /// `rest`, in `domain`, which begins with `@`.
+    fn lead_to_media_server(
+        &self,
+        service: MediaService,
+        (name, rest, domain): (&str, &str, &str),
+        caller: Caller<'_>,
+    ) -> Led {
+        let services = &self.config.media_services;
+        if services.is_for_users(service) && !matches!(caller, Caller::User(_)) {
+            let text = format!("only users may call {name}");
+            return Led::ByPlan(refused("media_server", 403, text));
+        }
+        let has_mailbox = |address: &str| {
+            let user = address.split('@').next().unwrap_or_default();
+            services.has_mailbox(user.as_bytes()) && (self.is_user)(address) != Some(false)
+        };
+        let mailbox = match (service, caller) {
+            (MediaService::Deposit, _) => Some([rest, domain].concat()),
+            (MediaService::Retrieval, Caller::User(user)) => Some(user.to_owned()),
+            _ => None,
+        };
+        if let Some(user) = mailbox.filter(|user| !has_mailbox(user)) {
+            let text = format!("{user} has no mailbox");
+            return Led::ByPlan(refused("media_server", 404, text));
+        }
+        let (service, argument) = match service {
+            MediaService::Echo => ("echo", None),
+            MediaService::Music => ("music", None),
+            MediaService::Announcement => ("announcement", Some(rest.to_owned())),
+            MediaService::Conference => ("conference", Some(rest.to_owned())),
+            MediaService::Deposit => ("mailbox", Some(rest.to_owned())),
+            MediaService::Retrieval => ("voicemail", None),
+            MediaService::Park => match name.strip_suffix('0') {
+                Some(slots) => ("free_slot", Some(format!("{slots}1 to {slots}9"))),
+                None => ("slot", Some(name.to_owned())),
+            },
+        };
+        Led::ToMediaServer { service, argument }
+    }
+}
+
+fn refused(rule: &str, status: u16, text: String) -> Outcome {
+    Outcome::Refused(Refusal { rule: rule.to_owned(), status, text })
 }
 
 /// Prints the route of a number.
@@ -205,8 +267,8 @@ pub(crate) fn run_with(
     let unavailable = |trunk| down.contains(&trunk);
     let query = Query { dialed: flags.number.as_bytes(), caller, unavailable: &unavailable };
     let Route { outcome, steps } = plan.route(&query);
-    let outcome = House { config: &config, domain, is_user }.lead(outcome, &flags.number, caller);
-    let destination = Destination::of(&outcome, &plan);
+    let led = House { config: &config, domain, is_user }.lead(outcome, &flags.number, caller);
+    let destination = Destination::of(&led, &plan);
     let caller = match caller {
         Caller::User(user) => user.to_owned(),
         Caller::Trunk(trunk) => format!("trunk {}", plan.trunk_name(trunk)),
@@ -226,8 +288,8 @@ pub(crate) fn run_with(
             out.line(&printable(line.trim_end()))?;
         }
     }
-    match outcome {
-        Outcome::Refused(_) => Err(Failure::Found),
+    match led {
+        Led::ByPlan(Outcome::Refused(_)) => Err(Failure::Found),
         _ => Ok(()),
     }
 }

@@ -2,6 +2,7 @@
 //! the first Route of the INVITE, which no other party can do.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use sip::header::NameAddr;
 use sip::uri::unescape;
@@ -110,6 +111,22 @@ impl Invitation {
         Ok(Self { service, caller: param("caller"), from, referrer })
     }
 
+    /// The INVITE `bytes` without Replaces, if it is a call that meets another one: the proxy leads
+    /// the call that it is to replace here, too. `None` for other messages, which stay as they are.
+    pub(crate) fn without_replaces(bytes: &[u8]) -> Option<Vec<u8>> {
+        let message = Message::parse(bytes).ok()?;
+        let is_meeting =
+            || matches!(Self::read(&message), Ok(Self { service: Service::Meet(_), .. }));
+        if !message.has(HeaderName::Replaces) || !is_meeting() {
+            return None;
+        }
+        let mut out = message.start_line_bytes().to_vec();
+        message.write_fields(&[HeaderName::Replaces], |_| true, |_, _| {}, &mut out);
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(message.body());
+        Some(out)
+    }
+
     /// The proved caller, or else the URI in From, and true if it is proved.
     pub(crate) fn party(&self) -> (&str, bool) {
         match &self.caller {
@@ -147,6 +164,25 @@ mod tests {
         assert_eq!(referrer("Referred-By: <sip:c@a>\r\n").as_deref(), Some("sip:c@a"));
         let invitation = read("Route: <sip:echo@media-server.invalid;lr>\r\n");
         assert_eq!(invitation.as_ref().map(Invitation::party), Ok(("sip:a@b", false)));
+    }
+
+    #[test]
+    fn a_call_that_meets_another_one_replaces_none() {
+        let invite = |service: &str, lines: &str| {
+            format!(
+                "INVITE sip:x@example.com SIP/2.0\r\nFrom: A <sip:a@b>;tag=1\r\n\
+                 Route: <sip:{service}@media-server.invalid;lr;name=7>\r\n{lines}\
+                 Content-Length: 2\r\n\r\nab"
+            )
+        };
+        let replaces = "Replaces: x;to-tag=a;from-tag=b\r\n";
+        let without = |service: &str, lines: &str| {
+            Invitation::without_replaces(invite(service, lines).as_bytes())
+        };
+        assert_eq!(without("meet", replaces), Some(invite("meet", "").into_bytes()));
+        assert_eq!(without("meet", ""), None);
+        // The party of a transfer takes the place of a call in a slot.
+        assert_eq!(without("park", replaces), None);
     }
 
     #[test]

@@ -136,7 +136,8 @@ impl MediaServer {
     /// ignored.
     pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8]) {
         if flow.is_internal() {
-            self.agent.receive(now, flow, bytes);
+            let changed = Invitation::without_replaces(bytes);
+            self.agent.receive(now, flow, changed.as_deref().unwrap_or(bytes));
             self.process(now);
         }
     }

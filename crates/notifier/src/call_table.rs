@@ -130,6 +130,24 @@ impl Call {
         self.phase == Phase::Confirmed
     }
 
+    /// The call as another party takes it over.
+    fn pickup(&self) -> Option<Pickup> {
+        let caller = self.start.caller.clone()?;
+        let replaces = Replaces {
+            call_id: self.start.call_id.clone(),
+            to_tag: self.start.caller_tag.clone(),
+            from_tag: self.callee_tag.clone(),
+            early_only: true,
+        };
+        let mut value = Vec::new();
+        replaces.encode(&mut value);
+        // Peers may have written something else than tags.
+        let transaction = self.continued.unwrap_or(self.start.transaction);
+        let is_from_trunk = self.continued.is_some();
+        let pickup = Pickup { caller, replaces: value, transaction, is_from_trunk };
+        (Replaces::parse(&pickup.replaces) == Ok(replaces)).then_some(pickup)
+    }
+
     fn is_between(&self, tags: [&[u8]; 2]) -> bool {
         let own = [&self.start.caller_tag[..], &self.callee_tag];
         own == tags || own == [tags[1], tags[0]]
@@ -344,21 +362,23 @@ impl CallTable {
         let mut ringing = calls.filter(|call| {
             call.phase == Phase::Early && call.callees.iter().any(|callee| **callee == *user)
         });
-        let call = ringing.next()?;
-        let caller = call.start.caller.clone()?;
-        let replaces = Replaces {
-            call_id: call.start.call_id.clone(),
-            to_tag: call.start.caller_tag.clone(),
-            from_tag: call.callee_tag.clone(),
-            early_only: true,
-        };
-        let mut value = Vec::new();
-        replaces.encode(&mut value);
-        // Peers may have written something else than tags.
-        let transaction = call.continued.unwrap_or(call.start.transaction);
-        let is_from_trunk = call.continued.is_some();
-        let pickup = Pickup { caller, replaces: value, transaction, is_from_trunk };
-        (Replaces::parse(&pickup.replaces) == Ok(replaces)).then_some(pickup)
+        ringing.next()?.pickup()
+    }
+
+    /// Returns the ringing call that `replaces`, a value of Replaces, names, and a user that it
+    /// rings. The value names the caller's end of the call, or either end of one from a trunk,
+    /// where each phone of the house picks it up.
+    #[must_use]
+    pub fn named(&self, replaces: &[u8]) -> Option<(Pickup, &str)> {
+        let named = Replaces::parse(replaces).ok()?;
+        let tags = [&named.to_tag[..], &named.from_tag];
+        let with_id = self.call_ids.get(&named.call_id)?.iter();
+        let call = with_id.filter_map(|call| self.calls.get(call)).find(|call| {
+            let own = [&call.start.caller_tag[..], &call.callee_tag];
+            let is_it = own == tags || (call.continued.is_some() && call.is_between(tags));
+            call.phase == Phase::Early && is_it
+        })?;
+        Some((call.pickup()?, call.callees.first()?))
     }
 
     /// Returns the number of calls.
@@ -505,6 +525,25 @@ mod tests {
         assert!(table.is_empty());
         table.respond(NOW, 1, 200, b"b", None);
         assert!(table.is_empty(), "a late 2xx lights no lamp");
+    }
+
+    #[test]
+    fn a_ringing_call_is_named_by_its_dialog() {
+        let mut table = table();
+        assert_eq!(table.named(b"x@y;to-tag=a;from-tag=b"), None, "it does not ring yet");
+        table.respond(NOW, 1, 180, b"b", None);
+        let (pickup, user) = table.named(b"x@y;from-tag=b;to-tag=a;early-only").unwrap();
+        assert_eq!((Some(pickup), user), (table.ringing(BOB), BOB));
+        for other in ["z@y;to-tag=a;from-tag=b", "x@y;to-tag=a;from-tag=c", "x@y;to-tag=a", "x@y"] {
+            assert_eq!(table.named(other.as_bytes()), None, "{other}");
+        }
+        let other_end = b"x@y;to-tag=b;from-tag=a";
+        assert_eq!(table.named(other_end), None, "a transfer to a phone that rings");
+        table.go_on(b"x@y", 7);
+        let (pickup, _) = table.named(other_end).unwrap();
+        assert_eq!((pickup.transaction, pickup.is_from_trunk), (7, true));
+        table.respond(NOW, 1, 200, b"b", None);
+        assert_eq!(table.named(other_end), None, "it is answered");
     }
 
     #[test]

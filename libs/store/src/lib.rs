@@ -14,7 +14,7 @@ mod voicemail;
 pub use calls::{CallFilter, CallRecords, Keep, StoredCall};
 pub use error::Error;
 pub use log::{Log, Severity};
-pub use messages::{KeptMessage, KeptMessages, MessageLimits};
+pub use messages::{KeptMessage, KeptMessages, MessageLimits, Oldest};
 pub use panel::{
     MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken, SecondFactor,
 };
@@ -125,6 +125,13 @@ pub trait Users: Send + std::marker::Sync {
     /// # Errors
     /// [`Error`] if the storage fails.
     fn users(&self, domain: Option<&str>, each: &mut dyn FnMut(User) -> bool) -> Result<(), Error>;
+
+    /// The users after `last`, which is a domain and a name, in the order of [`Users::users`], at
+    /// most `most`. Damaged users are omitted. Empty if there are no more.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn users_after(&self, last: (&str, &str), most: usize) -> Result<Vec<User>, Error>;
 
     /// The authentication names in `domain`, each with the name of its user.
     ///

@@ -16,6 +16,22 @@ pub struct KeptMessage {
     pub body: Vec<u8>,
 }
 
+/// The first of the kept messages of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Oldest {
+    /// There are no messages.
+    None,
+    /// Another server delivers it at present.
+    Claimed,
+    /// It can be delivered.
+    Message {
+        /// The identifier in the storage.
+        id: i64,
+        /// The message.
+        message: KeptMessage,
+    },
+}
+
 /// The limits of kept messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageLimits {
@@ -39,11 +55,12 @@ pub trait KeptMessages: Send + Sync {
         limits: MessageLimits,
     ) -> Result<bool, Error>;
 
-    /// The oldest message for `user`, with its identifier.
+    /// The oldest message for `user`. If servers share the storage, it is claimed for this one,
+    /// for longer than a delivery takes.
     ///
     /// # Errors
     /// [`Error`] if the storage fails.
-    fn oldest_message(&self, user: &str) -> Result<Option<(i64, KeptMessage)>, Error>;
+    fn oldest_message(&self, user: &str) -> Result<Oldest, Error>;
 
     /// Deletes the message `id`.
     ///

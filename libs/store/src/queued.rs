@@ -1,7 +1,7 @@
 //! Kept messages in a database that may be gone: meanwhile they are in a queue in the data
 //! directory.
 
-use crate::{Error, KeptMessage, KeptMessages, Log, MessageLimits};
+use crate::{Error, KeptMessage, KeptMessages, Log, MessageLimits, Oldest};
 use parking_lot::Mutex;
 use sip::Instant;
 use std::collections::{HashSet, VecDeque};
@@ -143,8 +143,8 @@ impl QueuedMessages {
         while *left > 0 {
             *left -= 1;
             let (id, message) = match self.queue.oldest_message(user) {
-                Ok(Some(found)) => found,
-                Ok(None) => {
+                Ok(Oldest::Message { id, message }) => (id, message),
+                Ok(Oldest::None | Oldest::Claimed) => {
                     self.state.lock().users.remove(user);
                     return true;
                 }
@@ -257,22 +257,22 @@ impl KeptMessages for QueuedMessages {
         Ok(is_kept)
     }
 
-    fn oldest_message(&self, user: &str) -> Result<Option<(i64, KeptMessage)>, Error> {
+    fn oldest_message(&self, user: &str) -> Result<Oldest, Error> {
         let name = user.to_owned();
         let found = self
             .delete_delivered()
             .then(|| self.ask(move |database| database.oldest_message(&name)))
             .flatten();
-        if let Some(Some(found)) = found {
-            return Ok(Some(found));
+        if let Some(found @ (Oldest::Message { .. } | Oldest::Claimed)) = found {
+            return Ok(found);
         }
         let is_queued = self.state.lock().users.contains(user);
-        let queued = if is_queued { self.queue.oldest_message(user)? } else { None };
+        let queued = if is_queued { self.queue.oldest_message(user)? } else { Oldest::None };
         match queued {
-            Some((id, message)) => Ok(Some((-id, message))),
-            None if found.is_some() => Ok(None),
+            Oldest::Message { id, message } => Ok(Oldest::Message { id: -id, message }),
+            other if found.is_some() => Ok(other),
             // There may be messages in the database.
-            None => Err(silence()),
+            _ => Err(silence()),
         }
     }
 
@@ -374,10 +374,13 @@ mod tests {
             Ok(has_room)
         }
 
-        fn oldest_message(&self, user: &str) -> Result<Option<(i64, KeptMessage)>, Error> {
+        fn oldest_message(&self, user: &str) -> Result<Oldest, Error> {
             let rows = self.rows()?;
             let found = rows.iter().find(|(_, of, _)| of == user);
-            Ok(found.map(|(id, _, message)| (*id, message.clone())))
+            Ok(found.map_or(Oldest::None, |(id, _, message)| Oldest::Message {
+                id: *id,
+                message: message.clone(),
+            }))
         }
 
         fn delete_message(&self, id: i64) -> Result<(), Error> {
@@ -415,10 +418,18 @@ mod tests {
             .expect("a thread")
     }
 
+    /// The oldest message of bob.
+    fn oldest(messages: &QueuedMessages) -> (i64, KeptMessage) {
+        match messages.oldest_message("bob@a").expect("it") {
+            Oldest::Message { id, message } => (id, message),
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Delivers all messages of `user`. Returns their bodies.
     fn deliver(messages: &QueuedMessages, user: &str) -> Vec<String> {
         let mut bodies = Vec::new();
-        while let Ok(Some((id, message))) = messages.oldest_message(user) {
+        while let Ok(Oldest::Message { id, message }) = messages.oldest_message(user) {
             bodies.push(String::from_utf8_lossy(&message.body).into_owned());
             messages.delete_message(id).expect("deleted");
         }
@@ -439,7 +450,7 @@ mod tests {
         assert_eq!(messages.queued.load(Ordering::SeqCst), 2);
         assert_eq!(messages.catch_up(&HashSet::new()), None);
         // The entries of the queue are delivered. The database has more, which are not known now.
-        let (id, found) = messages.oldest_message("bob@a").expect("it").expect("a message");
+        let (id, found) = oldest(&messages);
         assert_eq!((id < 0, found), (true, message(2, "two")));
         assert!(messages.oldest_message("carol@a").is_err());
         database.is_gone.store(false, Ordering::SeqCst);
@@ -484,7 +495,7 @@ mod tests {
         for (second, body) in [(1, "one"), (2, "two")] {
             assert!(messages.keep_message("bob@a", &message(second, body), LIMITS).expect("kept"));
         }
-        let (id, _) = messages.oldest_message("bob@a").expect("it").expect("a message");
+        let (id, _) = oldest(&messages);
         database.is_gone.store(true, Ordering::SeqCst);
         messages.delete_message(id).expect("it is noted");
         database.is_gone.store(false, Ordering::SeqCst);
@@ -504,7 +515,7 @@ mod tests {
         }
         assert_eq!(messages.queued.load(Ordering::SeqCst), 3);
         drop(answer);
-        while messages.queue.oldest_message("bob@a").expect("it").is_some() {
+        while messages.queue.oldest_message("bob@a").expect("it") != Oldest::None {
             let _ = messages.catch_up(&HashSet::new());
         }
         assert_eq!(database.bodies(), ["one", "two", "three"]);

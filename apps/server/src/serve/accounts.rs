@@ -8,15 +8,16 @@ use crate::admin::desk::{Desk, remember_accounts};
 use crate::failure::Failure;
 use crate::log;
 use crate::settings::{AccountsSettings, Settings};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::postgres::Accounts;
-use store::{Storage, User};
+use store::{Error, Storage, User};
 
 /// The time to wait for changes before the end of the server is looked for.
 const TURN: Duration = Duration::from_millis(200);
 
-/// The number of users that are stored in one transaction.
+/// The number of users that are read from the storage, or stored, at once.
 const BATCH: usize = 10_000;
 
 /// Starts the copy of the accounts in a database, if they are in one.
@@ -123,7 +124,9 @@ impl Copy {
             let changes = accounts.changes(TURN)?;
             let is_due = !accounts.has_trigger() && read.elapsed() >= poll;
             match changes {
-                Some(changes) if !is_due => self.copy(&mut accounts, changes)?,
+                Some(changes) if !is_due => {
+                    self.copy(&mut accounts, changes)?;
+                }
                 _ => {
                     self.copy_all(&mut accounts)?;
                     read = Instant::now();
@@ -133,63 +136,35 @@ impl Copy {
         Ok(())
     }
 
-    /// Copies all users that differ.
+    /// Copies all users that differ. The storage is not held up meanwhile.
     fn copy_all(&self, accounts: &mut Accounts) -> Result<Copied, CopyError> {
-        let mut copied = Copied::default();
+        let (mut copied, mut put, mut missing) = (Copied::default(), Vec::new(), Vec::new());
+        let place = |user: User| (user.name, user.domain.to_string());
+        let mut known = KnownUsers::new(&*self.storage);
         let mut rows = accounts.users()?;
-        if self.storage.user_count()? == 0 {
-            let mut batch = Vec::new();
-            while let Some(user) = rows.read()? {
-                batch.push(user);
-                if batch.len() == BATCH {
-                    copied.put += self.put(&std::mem::take(&mut batch))?;
-                }
-            }
-            copied.put += self.put(&batch)?;
-            self.note_omitted(rows.omitted());
-            return Ok(copied);
-        }
-        let (mut put, mut removed, mut failure) = (Vec::new(), Vec::new(), None);
-        let mut next = rows.read()?;
-        let mut read = |next: &mut Option<User>| match rows.read() {
-            Ok(row) => {
-                *next = row;
-                true
-            }
-            Err(error) => {
-                failure = Some(error);
-                false
-            }
-        };
         // Both are in the order of domain and name.
-        self.storage.users(None, &mut |known| {
-            while next.as_ref().is_some_and(|it| key(it) < key(&known)) {
-                put.extend(next.take());
-                if !read(&mut next) {
-                    return false;
-                }
+        while let Some(user) = rows.read()? {
+            while let Some(first) = known.first()?
+                && key(first) < key(&user)
+            {
+                missing.extend(known.take().map(place));
             }
-            if next.as_ref().is_none_or(|it| key(it) != key(&known)) {
-                removed.push(known);
-                return true;
+            let is_known = known.first()?.is_some_and(|first| key(first) == key(&user));
+            let logins = is_known.then(|| known.take()).flatten().map(|it| it.logins);
+            if logins.as_ref() != Some(&user.logins) {
+                put.push(user);
             }
-            put.extend(next.take().filter(|it| it.logins != known.logins));
-            read(&mut next)
-        })?;
-        if let Some(error) = failure {
-            return Err(error.into());
+            if put.len() == BATCH {
+                copied.put += self.put(&std::mem::take(&mut put))?;
+            }
         }
-        while let Some(user) = next {
-            put.push(user);
-            next = rows.read()?;
+        while known.first()?.is_some() {
+            missing.extend(known.take().map(place));
         }
+        copied.put += self.put(&put)?;
         self.note_omitted(rows.omitted());
-        for batch in put.chunks(BATCH) {
-            copied.put += self.put(batch)?;
-        }
-        for user in removed {
-            copied.removed += self.remove(&user.name, &user.domain)?;
-        }
+        // A command may have added some of them since the table was read.
+        copied.removed = self.copy(accounts, missing)?.removed;
         Ok(copied)
     }
 
@@ -198,18 +173,16 @@ impl Copy {
         &self,
         accounts: &mut Accounts,
         changes: Vec<(String, String)>,
-    ) -> Result<(), CopyError> {
-        let mut put = Vec::new();
+    ) -> Result<Copied, CopyError> {
+        let (mut copied, mut put) = (Copied::default(), Vec::new());
         for (name, domain) in changes {
             match accounts.one(&name, &domain)? {
                 Some(user) => put.push(user),
-                None => {
-                    self.remove(&name, &domain)?;
-                }
+                None => copied.removed += self.remove(&name, &domain)?,
             }
         }
-        self.put(&put)?;
-        Ok(())
+        copied.put = self.put(&put)?;
+        Ok(copied)
     }
 
     fn put(&self, users: &[User]) -> Result<usize, CopyError> {
@@ -238,6 +211,42 @@ impl Copy {
                 )
             });
         }
+    }
+}
+
+/// The users of the copy, by domain and name. They are read in parts, so that the storage is free
+/// while the database of accounts is awaited.
+struct KnownUsers<'a> {
+    storage: &'a dyn Storage,
+    part: VecDeque<User>,
+    /// The domain and the name of the last user that was read.
+    last: (String, String),
+    is_end: bool,
+}
+
+impl<'a> KnownUsers<'a> {
+    fn new(storage: &'a dyn Storage) -> Self {
+        Self { storage, part: VecDeque::new(), last: (String::new(), String::new()), is_end: false }
+    }
+
+    /// The first user that was not taken.
+    ///
+    /// # Errors
+    /// The storage fails.
+    fn first(&mut self) -> Result<Option<&User>, Error> {
+        if self.part.is_empty() && !self.is_end {
+            self.part = self.storage.users_after((&self.last.0, &self.last.1), BATCH)?.into();
+            match self.part.back() {
+                Some(user) => self.last = (user.domain.to_string(), user.name.clone()),
+                None => self.is_end = true,
+            }
+        }
+        Ok(self.part.front())
+    }
+
+    /// Takes the user that [`KnownUsers::first`] has returned.
+    fn take(&mut self) -> Option<User> {
+        self.part.pop_front()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::hub::Hub;
 use super::keeper::{ACCEPTED, Input, Outcome, Request, SharedKeeper, deliver, respond};
 use super::local::{CarryOut, Local};
+use super::record_copy::server_name;
 use crate::failure::Failure;
 use crate::kept_messages::KeptMessagesSettings;
 use crate::log;
@@ -17,7 +18,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use store::postgres::MessageTable;
-use store::{Error, KeptMessages, Patience, QueuedMessages, Storage};
+use store::{Error, KeptMessages, Oldest, Patience, QueuedMessages, Storage};
 
 /// The time after which the thread looks for the end of the server.
 const TURN: Duration = Duration::from_millis(200);
@@ -58,8 +59,9 @@ impl KeeperThread {
         };
         let Some(inputs) = shared.waiting.lock().take() else { return Ok(None) };
         let queue: Arc<dyn KeptMessages> = Arc::<dyn Storage>::clone(storage);
+        let name = server_name(&storage.secret()?);
         let queued = accounts.map(|accounts| {
-            let table = Box::new(MessageTable::new(accounts.place.clone()));
+            let table = Box::new(MessageTable::new(accounts.place.clone(), name.clone()));
             let (queue, count) = (Arc::clone(&queue), Arc::clone(&shared.queued));
             QueuedMessages::start(table, queue, Patience::default(), LOG, count).map(Arc::new)
         });
@@ -210,7 +212,7 @@ impl Keeper {
             && let Some(user) = self.waiting.pop_front()
         {
             match self.messages.oldest_message(&user) {
-                Ok(Some((id, message))) => {
+                Ok(Oldest::Message { id, message }) => {
                     let branch = random();
                     let request = deliver(&user, &message, &self.flow, &branch);
                     let until = Instant::now() + PATIENCE;
@@ -218,9 +220,13 @@ impl Keeper {
                     let Local { worker, out, .. } = &mut self.local;
                     worker.receive(self.hub.clock.now(), &self.flow, &request, out);
                 }
-                Ok(None) => {
+                Ok(Oldest::None) => {
                     self.busy.remove(&user);
                     self.shared.users.lock().remove(&user);
+                }
+                // If that server fails, the next REGISTER begins again.
+                Ok(Oldest::Claimed) => {
+                    self.busy.remove(&user);
                 }
                 Err(error) => {
                     self.busy.remove(&user);

@@ -3,7 +3,7 @@
 use super::counted::Named;
 use super::local::Local;
 use notifier::{
-    CallStart, CallTable, Config, Counters, Messages, Notifier, Party, Reason, TableLimits,
+    CallStart, CallTable, Config, Counters, Messages, Notifier, Party, Pickup, Reason, TableLimits,
     Transmit,
 };
 use parking_lot::Mutex;
@@ -227,11 +227,21 @@ impl SharedNotifier {
 impl WatchedCalls for SharedNotifier {
     fn ringing(&self, user: &[u8]) -> Option<RingingCall> {
         let state = self.state.lock();
-        let notifier::Pickup { caller, replaces, transaction, is_from_trunk } =
-            state.calls.ringing(std::str::from_utf8(user).ok()?)?;
-        let notifier::CallerPlace { uri, routes, flow, takes_replaces } = caller;
-        let (uri, routes) = (uri.into(), routes.into());
-        let caller = CallerPlace { uri, routes, flow, takes_replaces };
-        Some(RingingCall { caller, replaces, transaction, is_from_trunk })
+        state.calls.ringing(std::str::from_utf8(user).ok()?).map(ringing_call)
     }
+
+    fn named(&self, replaces: &[u8]) -> Option<(RingingCall, Box<str>)> {
+        let state = self.state.lock();
+        let (pickup, user) = state.calls.named(replaces)?;
+        Some((ringing_call(pickup), user.into()))
+    }
+}
+
+/// The call of `pickup`, for the engine.
+fn ringing_call(pickup: Pickup) -> RingingCall {
+    let Pickup { caller, replaces, transaction, is_from_trunk } = pickup;
+    let notifier::CallerPlace { uri, routes, flow, takes_replaces } = caller;
+    let (uri, routes) = (uri.into(), routes.into());
+    let caller = CallerPlace { uri, routes, flow, takes_replaces };
+    RingingCall { caller, replaces, transaction, is_from_trunk }
 }

@@ -43,7 +43,7 @@ pub(super) fn start(
     };
     let mut copy = Copy {
         place: accounts.place.clone(),
-        server: server(&storage.secret()?),
+        server: server_name(&storage.secret()?),
         storage: Arc::clone(storage),
         last: None,
         uncopied: records.uncopied(),
@@ -51,8 +51,8 @@ pub(super) fn start(
     Ok(Some(Background::start("record-copy", move |ending| copy.run(ending))?))
 }
 
-/// The name of the server in the rows of the table: the same as long as the data directory is.
-pub(super) fn server(secret: &[u8]) -> String {
+/// The name of the server in the rows of a table: the same as long as the data directory is.
+pub(super) fn server_name(secret: &[u8]) -> String {
     let hash = Ha1Set::new(b"records", b"barebell", secret).sha256;
     hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -6,7 +6,7 @@ use super::background::{Background, Ending, Pause};
 use super::copy_error::CopyError;
 use super::hub::Hub;
 use super::media_server::{Counts, Index};
-use super::record_copy::server;
+use super::record_copy::server_name;
 use crate::failure::Failure;
 use crate::log;
 use crate::settings::Settings;
@@ -51,7 +51,7 @@ pub(super) fn start(
     let changed = Arc::<Mutex<BTreeSet<String>>>::default();
     let copy = Copy {
         place: accounts.place.clone(),
-        server: server(&storage.secret()?),
+        server: server_name(&storage.secret()?),
         index: Arc::clone(&media_server.index),
         counts: Arc::clone(&media_server.counts),
         changed: Arc::clone(&changed),

@@ -44,6 +44,27 @@ fn route_shows_each_step_and_fails_for_a_refused_call() {
         let json = site.good(&route(&format!("{words} --json")));
         assert!(json.contains(outcome) && json.contains("\"steps\":[\""), "{words}: {json}");
     }
+    let services = "[media_server]\nenabled = true\npark = [\"70\"]\nmailboxes = [\"12\"]\n";
+    let config = show(&site.file("services.toml", &(office() + services)));
+    let route = |words: &str| format!("route {words} --config {config}");
+    for (words, destination) in [
+        ("701 --from 12", "service slot 701\n"),
+        ("700 --from 12", "service free_slot 701 to 709\n"),
+        ("voicemail --from 12", "service voicemail\n"),
+        ("voicemail-12 --stranger", "service mailbox 12\n"),
+        ("conference-x --from 12", "service conference x\n"),
+    ] {
+        let shown = site.good(&route(words));
+        assert!(shown.ends_with(destination), "{words}: {shown}");
+    }
+    for (words, refusal) in [
+        ("701 --stranger", "refused by media_server with 403: only users may call 701\n"),
+        ("voicemail --from 13", "with 404: 13@example.com has no mailbox\n"),
+    ] {
+        let refused = site.command(&route(words)).output().unwrap();
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(stdout(&refused).ends_with(refusal), "{words}: {}", stdout(&refused));
+    }
     let error = site.bad(&route("1 --trunk isq"));
     assert_eq!(error, "error: the trunk `isq` is unknown; the configuration has: isp, backup\n");
 }

@@ -48,8 +48,10 @@ impl MediaServices {
     /// The longest rest of a name in bytes.
     const LONGEST: usize = 64;
 
-    /// The service of the user part `user`, and the rest of the name.
-    pub(crate) fn find<'u>(&self, user: &'u [u8]) -> Option<(MediaService, &'u [u8])> {
+    /// The service of the user part `user`, and the rest of the name. `None` if it is not the name
+    /// of a service.
+    #[must_use]
+    pub fn find<'u>(&self, user: &'u [u8]) -> Option<(MediaService, &'u [u8])> {
         let whole = self
             .names
             .iter()
@@ -66,10 +68,14 @@ impl MediaServices {
             })
     }
 
-    /// True if the user part `user` is the name of a service.
+    /// True if only users may call `service`.
     #[must_use]
-    pub fn has_service(&self, user: &[u8]) -> bool {
-        self.find(user).is_some()
+    pub const fn is_for_users(&self, service: MediaService) -> bool {
+        match service {
+            MediaService::Echo | MediaService::Retrieval | MediaService::Park => true,
+            MediaService::Conference => !self.open_conferences,
+            MediaService::Music | MediaService::Announcement | MediaService::Deposit => false,
+        }
     }
 
     /// True if there is a media server.

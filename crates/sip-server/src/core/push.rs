@@ -10,7 +10,14 @@ use alloc::vec::Vec;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sip::header::NameAddr;
-use sip::{HeaderName, Message, SipUri, Uri};
+use sip::{HeaderName, Instant, Message, SipUri, Uri};
+
+/// The number of octets of a reference.
+const REFERENCE_LENGTH: usize = 10;
+
+/// The days for which a reference leads to its phone. In a longer dialog a phone that sleeps is not
+/// found by it.
+const MOST_DAYS: u16 = 30;
 
 /// The parameters of a Contact URI for a push notification (RFC 8599 section 6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,19 +89,44 @@ fn providers(_: &Config) -> impl Iterator<Item = &str> {
     core::iter::empty()
 }
 
-/// The Proxy Unique Registration Reference of the phone `prid` (RFC 8599 section 6): the phone
-/// names itself by it in the Contact of its dialogs, without telling `prid`.
-pub(crate) fn purr(prid: &[u8], key: &Key) -> String {
-    URL_SAFE_NO_PAD.encode(key.proof(&[b"purr", prid]).to_le_bytes())
+/// The Proxy Unique Registration Reference of the phone `prid` at `now` (RFC 8599 section 6): the
+/// phone names itself by it in the Contact of its dialogs, without telling `prid`. It is another
+/// one each day, so that the other ends of its calls do not recognize the phone by it.
+fn purr(prid: &[u8], key: &Key, now: Instant) -> String {
+    URL_SAFE_NO_PAD.encode(reference(prid, key, day(now)))
+}
+
+/// True if `purr` is a reference of the phone `prid` that was given in the last [`MOST_DAYS`].
+pub(crate) fn is_purr(purr: &[u8], prid: &[u8], key: &Key, now: Instant) -> bool {
+    // The decoder asks for room in whole groups of three octets.
+    let mut octets = [0; REFERENCE_LENGTH.next_multiple_of(3)];
+    if URL_SAFE_NO_PAD.decode_slice(purr, &mut octets) != Ok(REFERENCE_LENGTH) {
+        return false;
+    }
+    let of = u16::from_le_bytes([octets[0], octets[1]]);
+    day(now).wrapping_sub(of) <= MOST_DAYS && octets[..REFERENCE_LENGTH] == reference(prid, key, of)
+}
+
+/// The octets of a reference: the day that it is of, and a proof of the phone on that day.
+fn reference(prid: &[u8], key: &Key, day: u16) -> [u8; REFERENCE_LENGTH] {
+    let [low, high] = day.to_le_bytes();
+    let [a, b, c, d, e, f, g, h] = key.proof(&[b"purr", &[low, high], prid]).to_le_bytes();
+    [low, high, a, b, c, d, e, f, g, h]
+}
+
+/// The number of the day, which is the same for all phones.
+const fn day(now: Instant) -> u16 {
+    (now.as_secs() / 86_400) as u16
 }
 
 /// Appends the Feature-Caps of a 200 for the REGISTER `request`: the services that its contacts
 /// name, or all services if a contact asks for them (RFC 8599 sections 4.1 and 5.3), and the
-/// [`purr`] of each phone if requests within dialogs pass this server.
+/// [`purr`] of each phone at `now` if requests within dialogs pass this server.
 pub(crate) fn write_feature_caps(
     request: &Message<'_>,
     config: &Config,
     key: &Key,
+    now: Instant,
     out: &mut Vec<u8>,
 ) {
     if !is_used(config) {
@@ -113,7 +145,7 @@ pub(crate) fn write_feature_caps(
             None => false,
         };
         let prid = uri.params.value("pn-prid").filter(|_| stays);
-        let purr = prid.map(|prid| purr(prid, key));
+        let purr = prid.map(|prid| purr(prid, key, now));
         let asked = providers(config).filter(|provider| is_asked(provider));
         named.extend(asked.map(|provider| (provider, purr.clone())));
     }
@@ -127,5 +159,45 @@ pub(crate) fn write_feature_caps(
             out.extend_from_slice(purr.as_bytes());
         }
         out.extend_from_slice(b"\"\r\n");
+    }
+}
+
+#[cfg(all(test, feature = "office"))]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    const MICROS_OF_DAY: u64 = 86_400_000_000;
+
+    #[test]
+    fn a_reference_changes_each_day_and_leads_to_its_phone_for_thirty() {
+        let [key, other] = [[7; 32], [8; 32]].map(|secret| Key::derive(&secret, "purr"));
+        let at = |day: u64| Instant::from_micros(20_000 * MICROS_OF_DAY + day * MICROS_OF_DAY);
+        let first = purr(b"T1", &key, at(0));
+        assert_eq!(first, purr(b"T1", &key, at(0)));
+        for other in [purr(b"T1", &key, at(1)), purr(b"T2", &key, at(0))] {
+            assert_ne!(first, other);
+        }
+        let is_it = |purr: &str, day| is_purr(purr.as_bytes(), b"T1", &key, at(day));
+        assert!(is_it(&first, 0) && is_it(&first, 1) && is_it(&first, 30));
+        assert!(!is_it(&first, 31), "it has ended");
+        assert!(!is_it(&purr(b"T1", &key, at(1)), 0), "it is of the future");
+        assert!(!is_it(&purr(b"T1", &other, at(0)), 0), "it is of another server");
+        assert!(!is_purr(first.as_bytes(), b"T2", &key, at(0)), "it is of another phone");
+        for malformed in ["", "AAAAAAAAAAAAAA", "T1", &first[1..], &format!("{first}A")] {
+            assert!(!is_it(malformed, 0), "{malformed}");
+        }
+    }
+
+    /// A reference has to be a token of an indicator (RFC 6809 section 6.3.2) and the value of a
+    /// URI parameter.
+    #[test]
+    fn a_reference_needs_no_escapes() {
+        let key = Key::derive(&[7; 32], "purr");
+        for at in 0..1000 {
+            let purr = purr(b"T1", &key, Instant::from_micros(at * MICROS_OF_DAY));
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+            assert!(purr.len() == 14 && purr.bytes().all(is_plain), "{purr}");
+        }
     }
 }

@@ -146,4 +146,9 @@ pub struct RingingCall {
 pub trait WatchedCalls: Send + Sync {
     /// Returns the call that rings `user`, which is `user@domain`.
     fn ringing(&self, user: &[u8]) -> Option<RingingCall>;
+
+    /// Returns the ringing call that `replaces`, a value of Replaces (RFC 3891), names, and a user
+    /// that it rings, `user@domain`. The value names the caller's end of the call, or either end of
+    /// a call from a trunk.
+    fn named(&self, replaces: &[u8]) -> Option<(RingingCall, Box<str>)>;
 }

@@ -256,7 +256,9 @@ fn find_route<R: RawMutex>(
     }
     let named_uri = named.as_deref().and_then(|named| Uri::parse(named).ok());
     let called = named_uri.as_ref().unwrap_or(&found.uri);
-    let beginning = watching::beginning(shared, incoming, called, &authorization, env);
+    // The user that a call is picked up from gets no call.
+    let watched = (!found.picks_up).then_some(called);
+    let beginning = watching::beginning(shared, incoming, watched, &authorization, env);
     #[cfg(feature = "office")]
     let beginning = beginning.or_else(|| watching::continued(incoming, found, env));
     Ok(RequestRoute {

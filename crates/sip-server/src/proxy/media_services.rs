@@ -88,12 +88,7 @@ impl<R: RawMutex> NewCall<'_, '_, R> {
         }
         let (service, rest) = services.find(called.name())?;
         let caller = self.caller(env);
-        let is_for_users = match service {
-            MediaService::Echo | MediaService::Retrieval | MediaService::Park => true,
-            MediaService::Conference => !services.open_conferences,
-            MediaService::Music | MediaService::Announcement | MediaService::Deposit => false,
-        };
-        if is_for_users && caller.is_none() {
+        if services.is_for_users(service) && caller.is_none() {
             return Some(Err(Refused::Stranger(Status::FORBIDDEN.with_reason("Only for Users"))));
         }
         let domain = &called.as_bytes()[called.name().len()..];

@@ -89,6 +89,12 @@ pub(crate) fn on_request<R: RawMutex>(
     found: &Preprocessed<'_>,
     env: &mut Env<'_>,
 ) {
+    #[cfg(feature = "office")]
+    if let Some(uri) = watching::picked_up(incoming, found, env)
+        && let Some(found) = found.picking_up(&uri)
+    {
+        return route(shared, tables, incoming, &found, env);
+    }
     let uri = joining::replacing(incoming, found, env);
     match uri.as_deref().and_then(|uri| found.replacing(uri)) {
         Some(found) => route(shared, tables, incoming, &found, env),

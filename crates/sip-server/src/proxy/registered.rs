@@ -74,9 +74,9 @@ fn has_purr(binding: &Binding, uri: &SipUri<'_>, env: &Env<'_>) -> bool {
     if !push::is_used(&env.settings.config) {
         return false;
     }
+    let Some(purr) = uri.params.value("pn-purr") else { return false };
     let params = PushParams::of_contact(&binding.contact);
-    let purr = uri.params.value("pn-purr").unwrap_or_default();
-    params.is_some_and(|params| push::purr(params.prid, &env.keys.gruu).as_bytes() == purr)
+    params.is_some_and(|params| push::is_purr(purr, params.prid, &env.keys.gruu, env.now))
 }
 
 /// The phone that a request within a dialog goes to on `flow`, if that has ended and the phone

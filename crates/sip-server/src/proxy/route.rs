@@ -38,6 +38,8 @@ pub(crate) struct Preprocessed<'m> {
     pub(super) pass: Option<Pass>,
     /// True if the request replaces a call of the owner's B2BUA.
     pub(super) replaces_joined: bool,
+    /// True if the request picks up a ringing call that its Replaces names.
+    pub(super) picks_up: bool,
     /// The flow to a phone of another registrar, if this server is in the Path of the phone.
     pub(super) edge_flow: Option<Flow>,
 }
@@ -116,7 +118,7 @@ pub(crate) fn preprocess<'m>(
         is_changed = true;
     }
     routes.drain(..passed);
-    let replaces_joined = false;
+    let [replaces_joined, picks_up] = [false; 2];
     Preprocessed {
         uri,
         uri_bytes,
@@ -126,6 +128,7 @@ pub(crate) fn preprocess<'m>(
         is_by_sips,
         pass,
         replaces_joined,
+        picks_up,
         edge_flow,
     }
 }
@@ -137,11 +140,27 @@ impl<'m> Preprocessed<'m> {
     where
         'm: 'u,
     {
+        Some(Preprocessed { replaces_joined: true, ..self.with_uri(uri_bytes)? })
+    }
+
+    /// The same request with the request URI `uri_bytes`, that of a user with a ringing call which
+    /// the request picks up. `None` if the URI is malformed.
+    #[cfg(feature = "office")]
+    pub(super) fn picking_up<'u>(&self, uri_bytes: &'u [u8]) -> Option<Preprocessed<'u>>
+    where
+        'm: 'u,
+    {
+        Some(Preprocessed { picks_up: true, ..self.with_uri(uri_bytes)? })
+    }
+
+    fn with_uri<'u>(&self, uri_bytes: &'u [u8]) -> Option<Preprocessed<'u>>
+    where
+        'm: 'u,
+    {
         Some(Preprocessed {
             uri: Uri::parse(uri_bytes).ok()?,
             uri_bytes,
             routes: self.routes.iter().copied().collect(),
-            replaces_joined: true,
             ..*self
         })
     }

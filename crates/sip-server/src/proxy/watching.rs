@@ -14,6 +14,8 @@ use super::route::Preprocessed;
 use super::sender::{Authorization, speaker};
 use super::target::{Takeover, Target, Targets};
 use crate::core::address_of_record::AddressOfRecord;
+#[cfg(feature = "office")]
+use crate::core::address_of_record::uri_of;
 use crate::core::call_services::Group;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
@@ -72,14 +74,57 @@ pub(super) fn targets_of<R: RawMutex>(
     if let Some(package) = package_of(incoming.message, env) {
         return Some(notifier_of(shared, incoming, user, package, asker(env), env));
     }
-    let pickup = env.settings.config.watching.pickup.as_bytes();
-    let is_call = incoming.head.method == Method::Invite && incoming.head.to.tag().is_none();
-    if !is_call || pickup.is_empty() || !sees_calls(env.settings) {
+    if !is_call(incoming) || !sees_calls(env.settings) {
         return None;
     }
-    let called = user.as_bytes().strip_prefix(pickup)?;
+    #[cfg(feature = "office")]
+    if let Some((call, user)) = named(incoming, env) {
+        let (user, asker) = (shared.location.canonical(user.as_bytes()), asker(env));
+        return Some(taken_over(shared, incoming, (&user, Some(call)), asker, env));
+    }
+    let pickup = env.settings.config.watching.pickup.as_bytes();
+    let called = user.as_bytes().strip_prefix(pickup).filter(|_| !pickup.is_empty())?;
     let (user, asker) = (shared.location.canonical(called), asker(env));
-    Some(taken_over(shared, incoming, &user, asker, env))
+    Some(taken_over(shared, incoming, (&user, None), asker, env))
+}
+
+/// True for an INVITE that begins a dialog.
+fn is_call(incoming: &Incoming<'_, '_>) -> bool {
+    incoming.head.method == Method::Invite && incoming.head.to.tag().is_none()
+}
+
+/// True for a call, but not for the second leg of one of the owner's B2BUA.
+fn is_new_call(incoming: &Incoming<'_, '_>) -> bool {
+    is_call(incoming) && !incoming.flow.is_internal()
+}
+
+/// The URI of a user with the ringing call that the Replaces of `incoming` names, if that call is
+/// picked up at the media server. The key of a phone sends such an INVITE to the caller, as it is
+/// told that (RFC 4235), or to the user: a provider, or a caller without Replaces, would refuse it.
+#[cfg(feature = "office")]
+pub(super) fn picked_up(
+    incoming: &Incoming<'_, '_>,
+    found: &Preprocessed<'_>,
+    env: &Env<'_>,
+) -> Option<Box<[u8]>> {
+    if found.edge_flow.is_some() || !found.left().is_empty() || !sees_calls(env.settings) {
+        return None;
+    }
+    named(incoming, env).map(|(_, user)| uri_of(user.as_bytes()))
+}
+
+/// The ringing call that the Replaces of `incoming` names, and a user that it rings, if the caller
+/// has to meet the call that picks it up.
+#[cfg(feature = "office")]
+fn named(incoming: &Incoming<'_, '_>, env: &Env<'_>) -> Option<(RingingCall, Box<str>)> {
+    let mut values = incoming.message.elements(HeaderName::Replaces);
+    let value = values.next()?;
+    // The end of the dialog rejects a request with several.
+    let is_call = is_new_call(incoming) && values.next().is_none();
+    let named = env.watched_calls.filter(|_| is_call)?.named(value);
+    let has_media_server = env.settings.config.media_services.has_names();
+    named
+        .filter(|(call, _)| call.is_from_trunk || (has_media_server && !call.caller.takes_replaces))
 }
 
 /// True if `asker` and `user` are of one domain.
@@ -128,11 +173,12 @@ fn notifier_of<R: RawMutex>(
     Ok(Targets::from_iter([target(&uri, flow, Vec::new(), None, env)]))
 }
 
-/// The caller of the call that rings `user`, for an INVITE of `asker` that replaces the call.
+/// The caller of the call that rings `user`, which may be `named`, for an INVITE of `asker` that
+/// replaces the call.
 fn taken_over<R: RawMutex>(
     shared: &Shared<R>,
     incoming: &Incoming<'_, '_>,
-    user: &AddressOfRecord,
+    (user, named): (&AddressOfRecord, Option<RingingCall>),
     asker: Option<AddressOfRecord>,
     env: &mut Env<'_>,
 ) -> Result<Targets, Refusal> {
@@ -148,6 +194,7 @@ fn taken_over<R: RawMutex>(
     }
     let ringing = |user: &[u8]| env.watched_calls.and_then(|calls| calls.ringing(user));
     let ringing = match group {
+        _ if named.is_some() => named,
         Some(group) => ringing(user.as_bytes())
             .or_else(|| group.members.iter().find_map(|member| ringing(member.as_bytes()))),
         None => ringing(user.as_bytes()),
@@ -217,23 +264,22 @@ pub(super) fn continued(
     Some(Box::new(CallChange::Continued { call_id: call_id.as_ref().into(), transaction: 0 }))
 }
 
-/// The beginning of the call `incoming` to `uri`, if the owner is told of it. Its transaction has
-/// no number yet.
+/// The beginning of the call `incoming` to `uri`, if it has a callee, if the owner is told of it.
+/// Its transaction has no number yet.
 pub(super) fn beginning<R: RawMutex>(
     shared: &Shared<R>,
     incoming: &Incoming<'_, '_>,
-    uri: &Uri<'_>,
+    uri: Option<&Uri<'_>>,
     authorization: &Authorization,
     env: &Env<'_>,
 ) -> Option<Box<CallChange>> {
     let Incoming { message, head, flow, .. } = incoming;
-    let is_call = head.method == Method::Invite && head.to.tag().is_none() && !flow.is_internal();
-    if !is_call || !sees_calls(env.settings) {
+    if !is_new_call(incoming) || !sees_calls(env.settings) {
         return None;
     }
     let caller = speaker(shared, authorization, &head.from_uri, env);
     let callee = match uri {
-        Uri::Sip(uri) => shared.address_of(uri, env),
+        Some(Uri::Sip(uri)) => shared.address_of(uri, env),
         _ => None,
     };
     let is_to_group = callee.as_ref().is_some_and(|it| group_of(it, env).is_some());

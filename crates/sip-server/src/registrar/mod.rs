@@ -116,7 +116,7 @@ fn answer_register(incoming: &Incoming<'_, '_>, outcome: &Outcome, env: &mut Env
 
 /// Appends the lines after the contacts of a 200 for the REGISTER `message`.
 fn write_end_of_done(message: &Message<'_>, out: &mut Vec<u8>, env: &Env<'_>) {
-    push::write_feature_caps(message, &env.settings.config, &env.keys.gruu, out);
+    push::write_feature_caps(message, &env.settings.config, &env.keys.gruu, env.now, out);
     // Phones without a clock of their own set it from Date (RFC 3261 section 10.3 step 8).
     out.extend_from_slice(b"Date: ");
     write_date(out, env.time_of_day());

@@ -207,6 +207,11 @@ impl WatchedCalls for Ringing {
         let call = RingingCall { caller, replaces, transaction, is_from_trunk };
         (user == b"bob@example.com").then_some(call)
     }
+
+    fn named(&self, replaces: &[u8]) -> Option<(RingingCall, Box<str>)> {
+        let call = self.ringing(b"bob@example.com")?;
+        (replaces == call.replaces).then(|| (call, "bob@example.com".into()))
+    }
 }
 
 fn pickup(code: &str) -> Draft {
@@ -339,6 +344,48 @@ fn a_caller_without_replaces_meets_the_call_that_picks_it_up_at_the_media_server
     // The answered call is not led away again.
     let late = rig.send_as("carol", &udp(CAROL), &pickup("**bob"));
     assert_eq!(late.requests().count(), 1);
+}
+
+/// The INVITE of a phone's key for the call of [`Ringing`], to `uri`.
+fn pickup_by_key(uri: &str, replaces: &str) -> Draft {
+    Draft::new("INVITE", uri)
+        .with("From", "<sip:carol@example.com>;tag=c")
+        .and("Contact", &format!("<sip:carol@{CAROL}>"))
+        .and("Replaces", replaces)
+}
+
+#[test]
+fn the_key_of_a_phone_picks_up_a_call_whose_caller_cannot_be_replaced() {
+    const REPLACES: &str = "x;to-tag=a;from-tag=b;early-only";
+    // An INVITE to the caller, as its phone would take it, and one to the user that rings.
+    for (uri, is_from_trunk) in [
+        ("sip:alice@example.com", false),
+        ("sip:+49151@trunk.example", true),
+        ("sip:bob@example.com", true),
+    ] {
+        let mut rig = office();
+        let called = rig.send_as("alice", &udp(ALICE), &Draft::invite("sip:bob@example.com"));
+        let transaction = transaction(&called);
+        let at_bob = called.forwarded().clone();
+        rig.receive(&at_bob.flow, &at_bob.answer(180, "bob", ""));
+        rig.watch(Arc::new(Ringing { transaction, lacks_replaces: true, is_from_trunk }));
+        let other = pickup_by_key(uri, "x;to-tag=a;from-tag=other");
+        let other = rig.send_as("carol", &udp(CAROL), &other);
+        let meets = |reaction: &Reaction, place| {
+            let flow = udp(place).internal_to(Endpoint::MediaServer);
+            reaction.requests().filter(|sent| sent.flow == flow).count()
+        };
+        assert_eq!([meets(&other, ALICE), meets(&other, CAROL)], [0, 0], "another call: {uri}");
+        let stranger = pickup_by_key(uri, REPLACES).with("From", "<sip:x@y.example>;tag=x");
+        assert_eq!(rig.send(&udp(STRANGER), &stranger).status(), 403, "{uri}");
+        let by_key = rig.send_as("carol", &udp(CAROL), &pickup_by_key(uri, REPLACES).next());
+        assert_eq!([meets(&by_key, ALICE), meets(&by_key, CAROL)], [1, 1], "{uri}: {by_key:?}");
+        let begun = changes(&by_key).into_iter().find_map(|change| match change {
+            CallChange::Begun { parties: [_, callee], .. } => Some(callee.user),
+            _ => None,
+        });
+        assert_eq!(begun, Some(None), "it rings no user");
+    }
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! A copy of the records of calls, in a table of its own.
 
 use super::AccountsPlace;
+use super::client::Client;
 use super::error::AccountsError;
 use crate::StoredCall;
-use postgres::Client;
-use postgres::types::ToSql;
 use std::fmt;
+use tokio_postgres::types::ToSql;
 
 /// The table. Servers that share a database have rows of their own.
 const TABLE: &str = "
@@ -52,7 +52,7 @@ impl CallsCopy {
     /// # Errors
     /// [`AccountsError`]: there is no such database, or the role may not create the table.
     pub fn connect(place: &AccountsPlace, server: &str) -> Result<Self, AccountsError> {
-        let client = place.connect_to_table("barebell_call", TABLE)?;
+        let client = place.connect_to_table(("barebell_call", "record"), TABLE)?;
         Ok(Self { client, server: server.to_owned() })
     }
 
@@ -73,7 +73,7 @@ impl CallsCopy {
     pub fn put(&mut self, calls: &[(i64, StoredCall)]) -> Result<u64, AccountsError> {
         match self.insert(calls) {
             Err(error) if is_of_content(&error) => {}
-            result => return result.map(|()| 0).map_err(AccountsError::from),
+            result => return result.map(|()| 0),
         }
         let mut refused = 0;
         for call in calls {
@@ -85,7 +85,7 @@ impl CallsCopy {
         Ok(refused)
     }
 
-    fn insert(&mut self, calls: &[(i64, StoredCall)]) -> Result<(), postgres::Error> {
+    fn insert(&mut self, calls: &[(i64, StoredCall)]) -> Result<(), AccountsError> {
         let ids: Vec<i64> = calls.iter().map(|(id, _)| *id).collect();
         let ends: Vec<i64> =
             calls.iter().map(|(_, call)| call.ended.as_micros().cast_signed()).collect();
@@ -107,6 +107,7 @@ pub(super) const REPLACEMENT: &str = "\u{fffd}";
 
 /// True if the database refuses the values of a row, which a further attempt would not change: a
 /// data exception, or the violation of a constraint.
-fn is_of_content(error: &postgres::Error) -> bool {
+fn is_of_content(error: &AccountsError) -> bool {
+    let AccountsError::Database(error) = error else { return false };
     error.code().is_some_and(|code| ["22", "23"].iter().any(|class| code.code().starts_with(class)))
 }

@@ -5,13 +5,14 @@ use net::tls::FileError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A failure of the accounts in a PostgreSQL database.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AccountsError {
     /// The connection URI is malformed.
-    Url(postgres::Error),
+    Url(tokio_postgres::Error),
     /// The connection URI names no host or no database.
     Incomplete,
     /// The value of `sslmode` is unknown.
@@ -38,7 +39,13 @@ pub enum AccountsError {
     /// Users cannot be moved: their hashes are those of the domain.
     BoundToDomain,
     /// The database fails, or there is no connection to it.
-    Database(postgres::Error),
+    Database(tokio_postgres::Error),
+    /// The database has not answered for this time.
+    Silent(Duration),
+    /// The database has ended the connection.
+    Ended,
+    /// The system gives no descriptor to wait with.
+    Runtime(io::Error),
 }
 
 impl fmt::Display for AccountsError {
@@ -87,6 +94,11 @@ impl fmt::Display for AccountsError {
                 "the hashes of users are bound to their domain: add the users to the other domain \
                  with their passwords",
             ),
+            Self::Silent(time) => {
+                write!(f, "the database has not answered for {} s", time.as_secs())
+            }
+            Self::Ended => f.write_str("the database has ended the connection"),
+            Self::Runtime(error) => write!(f, "cannot wait for the database: {error}"),
             Self::Database(error) => {
                 write!(f, "{error}")?;
                 let mut cause = std::error::Error::source(error);
@@ -110,7 +122,7 @@ impl std::error::Error for AccountsError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Url(error) | Self::Database(error) => Some(error),
-            Self::PasswordFile(_, error) => Some(error),
+            Self::PasswordFile(_, error) | Self::Runtime(error) => Some(error),
             Self::Issuers(error) => Some(error),
             Self::Incomplete
             | Self::SslMode(_)
@@ -119,13 +131,15 @@ impl std::error::Error for AccountsError {
             | Self::Columns { .. }
             | Self::AuthName(_)
             | Self::NoHashes(_)
+            | Self::Silent(_)
+            | Self::Ended
             | Self::BoundToDomain => None,
         }
     }
 }
 
-impl From<postgres::Error> for AccountsError {
-    fn from(error: postgres::Error) -> Self {
+impl From<tokio_postgres::Error> for AccountsError {
+    fn from(error: tokio_postgres::Error) -> Self {
         Self::Database(error)
     }
 }

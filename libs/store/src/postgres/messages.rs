@@ -1,15 +1,16 @@
 //! Kept messages in a table of their own.
 
 use super::AccountsPlace;
-use super::error::to;
-use crate::{Error, KeptMessage, KeptMessages, MessageLimits};
+use super::client::Client;
+use super::error::{AccountsError, to};
+use crate::{Error, KeptMessage, KeptMessages, MessageLimits, Oldest};
 use parking_lot::Mutex;
-use postgres::Client;
 use sip::Instant;
 use std::fmt;
 
-/// The table. Servers that share a database share the messages, too. The index finds a message that
-/// is stored again, after an attempt with an unknown result.
+/// The table. Servers that share a database share the messages, too, and claim each before they
+/// deliver it. The index finds a message that is stored again, after an attempt with an unknown
+/// result.
 const TABLE: &str = "
     CREATE TABLE IF NOT EXISTS barebell_message (
         id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -19,6 +20,8 @@ const TABLE: &str = "
         content_type bytea NOT NULL,
         body bytea NOT NULL
     );
+    ALTER TABLE barebell_message ADD COLUMN IF NOT EXISTS claimed_by text,
+        ADD COLUMN IF NOT EXISTS claimed_until timestamptz;
     CREATE INDEX IF NOT EXISTS barebell_message_account ON barebell_message (account, id);
     CREATE INDEX IF NOT EXISTS barebell_message_received ON barebell_message (received);
     CREATE UNIQUE INDEX IF NOT EXISTS barebell_message_once
@@ -34,9 +37,22 @@ const INSERT: &str = "
     ON CONFLICT (account, received, md5(sender || body))
     DO UPDATE SET received = EXCLUDED.received";
 
+/// Claims the oldest message of a user, unless another server has done so. Of two servers at the
+/// same moment the second one waits for the change of the row, and finds the claim in it. The time
+/// is longer than the keeper waits for the response to a delivery.
 const OLDEST: &str = "
-    SELECT id, (extract(epoch FROM received) * 1000000)::bigint, sender, content_type, body
-    FROM barebell_message WHERE account = $1 ORDER BY id LIMIT 1";
+    WITH oldest AS (
+        SELECT id FROM barebell_message WHERE account = $1 ORDER BY id LIMIT 1
+    ), claimed AS (
+        UPDATE barebell_message AS t
+        SET claimed_by = $2, claimed_until = clock_timestamp() + interval '2 minutes'
+        FROM oldest WHERE t.id = oldest.id
+        AND (t.claimed_by IS NULL OR t.claimed_by = $2 OR t.claimed_until < clock_timestamp())
+        RETURNING t.id, t.received, t.sender, t.content_type, t.body
+    )
+    SELECT claimed.id, (extract(epoch FROM claimed.received) * 1000000)::bigint,
+        claimed.sender, claimed.content_type, claimed.body
+    FROM oldest LEFT JOIN claimed USING (id)";
 
 const DELETE: &str = "DELETE FROM barebell_message WHERE id = $1";
 
@@ -50,6 +66,8 @@ const USERS: &str = "SELECT DISTINCT account FROM barebell_message";
 /// after an error.
 pub struct MessageTable {
     place: AccountsPlace,
+    /// The name of the server in claims.
+    server: String,
     client: Mutex<Option<Client>>,
 }
 
@@ -60,24 +78,28 @@ impl fmt::Debug for MessageTable {
 }
 
 impl MessageTable {
-    /// The messages of the database at `place`.
+    /// The messages of the database at `place`. `server` distinguishes this server from others that
+    /// deliver messages of the same table.
     #[must_use]
-    pub const fn new(place: AccountsPlace) -> Self {
-        Self { place, client: Mutex::new(None) }
+    pub const fn new(place: AccountsPlace, server: String) -> Self {
+        Self { place, server, client: Mutex::new(None) }
     }
 
     /// Passes a connection to `ask`. After an error the connection is closed.
     fn with<T>(
         &self,
         doing: &'static str,
-        ask: impl FnOnce(&mut Client) -> Result<T, postgres::Error>,
+        ask: impl FnOnce(&mut Client) -> Result<T, AccountsError>,
     ) -> Result<T, Error> {
         let mut kept = self.client.lock();
         let mut client = match kept.take() {
             Some(client) => client,
-            None => self.place.connect_to_table("barebell_message", TABLE).map_err(to(doing))?,
+            None => {
+                let place = ("barebell_message", "claimed_until");
+                self.place.connect_to_table(place, TABLE).map_err(to(doing))?
+            }
         };
-        let done = ask(&mut client).map_err(|error| to(doing)(error.into()))?;
+        let done = ask(&mut client).map_err(to(doing))?;
         *kept = Some(client);
         Ok(done)
     }
@@ -101,13 +123,19 @@ impl KeptMessages for MessageTable {
         Ok(rows > 0)
     }
 
-    fn oldest_message(&self, user: &str) -> Result<Option<(i64, KeptMessage)>, Error> {
+    fn oldest_message(&self, user: &str) -> Result<Oldest, Error> {
         self.with("read a kept message", |client| {
-            let Some(row) = client.query_opt(OLDEST, &[&user])? else { return Ok(None) };
+            let Some(row) = client.query_opt(OLDEST, &[&user, &self.server])? else {
+                return Ok(Oldest::None);
+            };
+            let Some(id) = row.try_get(0)? else { return Ok(Oldest::Claimed) };
             let received: i64 = row.try_get(1)?;
             let received = Instant::from_micros(received.unsigned_abs());
             let (sender, content_type, body) = (row.try_get(2)?, row.try_get(3)?, row.try_get(4)?);
-            Ok(Some((row.try_get(0)?, KeptMessage { received, sender, content_type, body })))
+            Ok(Oldest::Message {
+                id,
+                message: KeptMessage { received, sender, content_type, body },
+            })
         })
     }
 
@@ -122,7 +150,7 @@ impl KeptMessages for MessageTable {
 
     fn users_with_messages(&self) -> Result<Vec<String>, Error> {
         self.with("read the users with kept messages", |client| {
-            client.query(USERS, &[])?.iter().map(|row| row.try_get(0)).collect()
+            client.query(USERS, &[])?.iter().map(|row| Ok(row.try_get(0)?)).collect()
         })
     }
 }

@@ -2,6 +2,7 @@
 //! is. The server copies it to its own storage, and follows its changes.
 
 mod calls;
+mod client;
 mod error;
 mod hashes;
 mod messages;
@@ -18,9 +19,7 @@ pub use users::CopiedUsers;
 pub use voicemail::VoicemailCopy;
 
 use crate::User;
-use postgres::config::Host;
-use postgres::fallible_iterator::FallibleIterator;
-use postgres::{Client, Config, NoTls, Row, RowIter};
+use client::{Client, Rows};
 use security::Security;
 use sip_server::Logins;
 use std::fmt;
@@ -29,12 +28,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use table::{Columns, Values};
+use tokio_postgres::config::Host;
+use tokio_postgres::{Config, NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// The time for a connection to be made.
+/// The time for a TCP connection to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The time after which a connection without an answer has ended.
+/// The time without an acknowledgment (TCP) after which a connection has ended.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// The database gives up a query after this time, such as one that waits for a lock.
@@ -112,21 +113,27 @@ impl AccountsPlace {
                 .map_err(|error| AccountsError::PasswordFile(file.clone(), error))?;
             config.password(password.trim_end_matches(['\r', '\n']));
         }
-        Ok(match security {
-            Security::Off => config.connect(NoTls),
-            _ => config.connect(MakeRustlsConnect::new(security.config()?)),
-        }?)
+        match security {
+            Security::Off => Client::connect(&config, NoTls),
+            _ => Client::connect(&config, MakeRustlsConnect::new(security.config()?)),
+        }
     }
 
-    /// Connects to the database, and executes `definition` if the table `name` is missing.
+    /// Connects to the database, and executes `definition` if the table `name` is missing, or its
+    /// `newest` column.
     ///
     /// # Errors
     /// [`AccountsError`]: there is no such database, or the role may not create the table.
-    fn connect_to_table(&self, name: &str, definition: &str) -> Result<Client, AccountsError> {
+    fn connect_to_table(
+        &self,
+        (name, newest): (&str, &str),
+        definition: &str,
+    ) -> Result<Client, AccountsError> {
         let mut client = self.connect()?;
         client.batch_execute(STATEMENT_TIMEOUT)?;
-        let query = "SELECT to_regclass($1) IS NOT NULL";
-        if !client.query_one(query, &[&name])?.try_get::<_, bool>(0)? {
+        let query = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass($1)
+                     AND attname::text = $2 AND NOT attisdropped)";
+        if !client.query_one(query, &[&name, &newest])?.try_get::<_, bool>(0)? {
             client.batch_execute(definition)?;
         }
         Ok(client)
@@ -190,8 +197,7 @@ impl Accounts {
     /// # Errors
     /// [`AccountsError`] if the database fails.
     pub fn users(&mut self) -> Result<UserRows<'_>, AccountsError> {
-        let query = self.columns.query(&self.table, "");
-        let rows = self.client.query_raw(query.as_str(), std::iter::empty::<&str>())?;
+        let rows = self.client.rows(&self.columns.query(&self.table, ""))?;
         Ok(UserRows { rows, columns: self.columns, key: self.key, domain: None, omitted: 0 })
     }
 
@@ -201,7 +207,7 @@ impl Accounts {
     /// [`AccountsError`] if the database fails.
     pub fn one(&mut self, name: &str, domain: &str) -> Result<Option<User>, AccountsError> {
         let query = self.columns.query(&self.table, "WHERE username = $1 AND lower(domain) = $2");
-        let rows = self.client.query(query.as_str(), &[&name, &domain])?;
+        let rows = self.client.query(&query, &[&name, &domain])?;
         Ok(rows.iter().find_map(|row| user(&self.columns, row, &self.key)))
     }
 
@@ -220,7 +226,7 @@ impl Accounts {
 
 /// The users of a table that is being read.
 pub struct UserRows<'a> {
-    rows: RowIter<'a>,
+    rows: Rows<'a>,
     columns: Columns,
     key: [u8; 32],
     /// The domain of the last user: one text for all users of a domain.

@@ -2,9 +2,9 @@
 
 use super::error::AccountsError;
 use net::tls::{Client, Trust};
-use postgres::config::SslMode;
 use rustls::ClientConfig;
 use std::path::PathBuf;
+use tokio_postgres::config::SslMode;
 
 /// The security of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! The table `subscriber`: its columns, and the values of a row.
 
+use super::client::Client;
 use super::error::AccountsError;
 use super::hashes::Hashes;
-use postgres::{Client, Row};
 use sip::digest::Ha1Set;
+use tokio_postgres::Row;
 
 /// The columns that the table has, besides `username` and `domain`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

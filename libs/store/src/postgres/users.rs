@@ -1,15 +1,15 @@
 //! Changes of users by commands: first in the database of accounts, then in the copy.
 
+use super::client::{Client, WHOLE_TABLE};
 use super::error::{AccountsError, to};
 use super::hashes::{Hashes, text};
 use super::table::{Columns, NAMES, Values};
 use super::{AccountsPlace, user_of};
 use crate::{Change, Error, OtherChange, User, UserServices, Users};
-use postgres::Client;
-use postgres::types::ToSql;
 use sip_server::CallServices;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use tokio_postgres::types::ToSql;
 
 /// The number of users that are sent in one query.
 const BATCH: usize = 10_000;
@@ -33,7 +33,7 @@ impl fmt::Debug for CopiedUsers<'_> {
 
 impl CopiedUsers<'_> {
     fn open(&self) -> Result<(Client, Columns), AccountsError> {
-        let mut client = self.place.connect()?;
+        let mut client = self.place.connect()?.with_patience(WHOLE_TABLE);
         let columns = Columns::of(&mut client, &self.place.table)?;
         Ok((client, columns))
     }
@@ -49,7 +49,7 @@ impl CopiedUsers<'_> {
             return Err(AccountsError::NoHashes(table.clone()));
         }
         let (update, insert) = (columns.update(table), columns.insert(table));
-        let mut transaction = client.transaction()?;
+        client.batch_execute("BEGIN")?;
         let (mut change, mut stored) = (Change::default(), Vec::new());
         // Of two with one name the later one is stored.
         let last: HashMap<_, _> = users.iter().map(|it| ((&it.name, &it.domain), it)).collect();
@@ -66,8 +66,8 @@ impl CopiedUsers<'_> {
             for hash in &hashes {
                 values.push(hash);
             }
-            let changed = transaction.execute(&update, &values)?;
-            let added = transaction.execute(&insert, &values)?;
+            let changed = client.execute(&update, &values)?;
+            let added = client.execute(&insert, &values)?;
             change.changed += changed;
             change.added += added;
             change.unchanged += (batch.len() as u64).saturating_sub(changed + added);
@@ -79,7 +79,7 @@ impl CopiedUsers<'_> {
             });
             stored.extend(as_stored);
         }
-        transaction.commit()?;
+        client.batch_execute("COMMIT")?;
         Ok((change, stored))
     }
 
@@ -178,6 +178,10 @@ impl Users for CopiedUsers<'_> {
 
     fn users(&self, domain: Option<&str>, each: &mut dyn FnMut(User) -> bool) -> Result<(), Error> {
         self.copy.users(domain, each)
+    }
+
+    fn users_after(&self, last: (&str, &str), most: usize) -> Result<Vec<User>, Error> {
+        self.copy.users_after(last, most)
     }
 
     fn auth_names(&self, domain: &str) -> Result<HashMap<String, String>, Error> {

@@ -2,12 +2,12 @@
 
 use super::AccountsPlace;
 use super::calls::REPLACEMENT;
+use super::client::Client;
 use super::error::AccountsError;
 use crate::VoiceMessage;
-use postgres::Client;
-use postgres::types::ToSql;
 use std::collections::HashMap;
 use std::fmt;
+use tokio_postgres::types::ToSql;
 
 /// The table. Servers that share a database have rows of their own.
 const TABLE: &str = "
@@ -59,7 +59,7 @@ impl VoicemailCopy {
     /// # Errors
     /// [`AccountsError`]: there is no such database, or the role may not create the table.
     pub fn connect(place: &AccountsPlace, server: &str) -> Result<Self, AccountsError> {
-        let client = place.connect_to_table("barebell_voicemail", TABLE)?;
+        let client = place.connect_to_table(("barebell_voicemail", "heard"), TABLE)?;
         Ok(Self { client, server: server.to_owned() })
     }
 
@@ -80,17 +80,18 @@ impl VoicemailCopy {
     /// those of `put`, in one transaction.
     ///
     /// # Errors
-    /// [`AccountsError`] if the database fails. Then no message is changed for certain.
+    /// [`AccountsError`] if the database fails. Then no message is changed for certain, and the
+    /// connection is of no use any more.
     pub fn change(
         &mut self,
         removed: &[(String, i64)],
         put: &[VoiceMessage],
     ) -> Result<(), AccountsError> {
-        let mut transaction = self.client.transaction()?;
+        self.client.batch_execute("BEGIN")?;
         let (mailboxes, ids): (Vec<&str>, Vec<i64>) =
             removed.iter().map(|(mailbox, id)| (mailbox.as_str(), *id)).unzip();
         let values: [&(dyn ToSql + Sync); 3] = [&self.server, &mailboxes, &ids];
-        transaction.execute(REMOVE, &values)?;
+        self.client.execute(REMOVE, &values)?;
         let mailboxes: Vec<&str> = put.iter().map(|it| it.mailbox.as_str()).collect();
         let ids: Vec<i64> = put.iter().map(|it| it.id).collect();
         let callers: Vec<String> =
@@ -102,8 +103,7 @@ impl VoicemailCopy {
         let heard: Vec<bool> = put.iter().map(|it| it.is_heard).collect();
         let values: [&(dyn ToSql + Sync); 8] =
             [&self.server, &mailboxes, &ids, &callers, &proved, &ends, &durations, &heard];
-        transaction.execute(PUT, &values)?;
-        transaction.commit()?;
-        Ok(())
+        self.client.execute(PUT, &values)?;
+        self.client.batch_execute("COMMIT")
     }
 }

@@ -1,9 +1,10 @@
 //! The changes of the table, by a trigger that notifies.
 
+use super::client::Client;
 use super::error::AccountsError;
-use postgres::fallible_iterator::FallibleIterator;
-use postgres::{Client, Notification};
 use std::time::Duration;
+use tokio_postgres::Notification;
+use tokio_postgres::error::SqlState;
 
 /// The channel of the notifications. The payload is `name@domain`, or empty for a change of the
 /// whole table.
@@ -11,6 +12,9 @@ const CHANNEL: &str = "barebell_accounts";
 
 /// The pause after which a silent connection is tried.
 const TRY_AFTER: &str = "SELECT 1";
+
+/// The table may be in use. The triggers are created by the next attempt then.
+const LOCK_TIMEOUT: &str = "BEGIN; SET LOCAL lock_timeout = '5s'";
 
 /// The function and the triggers. Their names belong to this program.
 fn definition(table: &str) -> String {
@@ -53,18 +57,20 @@ pub(super) fn listen(client: &mut Client, table: &str) -> Result<bool, AccountsE
     if found == 2 {
         return Ok(true);
     }
-    let mut transaction = client.transaction()?;
-    match transaction.batch_execute(&definition(table)) {
+    client.batch_execute(LOCK_TIMEOUT)?;
+    match client.batch_execute(&definition(table)) {
         Ok(()) => {
-            transaction.commit()?;
+            client.batch_execute("COMMIT")?;
             Ok(true)
         }
         // The role may read the table only.
-        Err(error) if error.code().is_some() => {
-            transaction.rollback()?;
+        Err(AccountsError::Database(error))
+            if error.code().is_some_and(|code| *code != SqlState::LOCK_NOT_AVAILABLE) =>
+        {
+            client.batch_execute("ROLLBACK")?;
             Ok(false)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 
@@ -76,8 +82,7 @@ pub(super) fn changes(
     client: &mut Client,
     time: Duration,
 ) -> Result<Option<Vec<(String, String)>>, AccountsError> {
-    let first = client.notifications().timeout_iter(time).next()?;
-    let Some(first) = first else {
+    let Some(first) = client.notification(time)? else {
         // A connection that has lost its other end is silent: a query shows it.
         client.batch_execute(TRY_AFTER)?;
         return Ok(Some(Vec::new()));
@@ -89,9 +94,7 @@ pub(super) fn changes(
         None => is_partial = false,
     };
     take(&first);
-    let mut notifications = client.notifications();
-    let mut more = notifications.iter();
-    while let Some(notification) = more.next()? {
+    while let Some(notification) = client.next_notification()? {
         take(&notification);
     }
     changes.sort_unstable();

@@ -2,7 +2,7 @@
 
 use super::failure::to;
 use super::{Error, Sqlite};
-use crate::{KeptMessage, KeptMessages, MessageLimits};
+use crate::{KeptMessage, KeptMessages, MessageLimits, Oldest};
 use rusqlite::{OptionalExtension, params};
 use sip::Instant;
 
@@ -37,7 +37,7 @@ impl KeptMessages for Sqlite {
         keep().map(|rows| rows > 0).map_err(to("keep a message"))
     }
 
-    fn oldest_message(&self, user: &str) -> Result<Option<(i64, KeptMessage)>, Error> {
+    fn oldest_message(&self, user: &str) -> Result<Oldest, Error> {
         let database = self.database();
         let read = || {
             database
@@ -49,11 +49,13 @@ impl KeptMessages for Sqlite {
                     let received: i64 = row.get(1)?;
                     let received = Instant::from_micros(received.unsigned_abs());
                     let (sender, content_type, body) = (row.get(2)?, row.get(3)?, row.get(4)?);
-                    Ok((row.get(0)?, KeptMessage { received, sender, content_type, body }))
+                    let message = KeptMessage { received, sender, content_type, body };
+                    Ok(Oldest::Message { id: row.get(0)?, message })
                 })
                 .optional()
         };
-        read().map_err(to("read a kept message"))
+        let found = read().map_err(to("read a kept message"))?;
+        Ok(found.unwrap_or(Oldest::None))
     }
 
     fn delete_message(&self, id: i64) -> Result<(), Error> {
@@ -118,12 +120,13 @@ mod tests {
         let mut users = storage.users_with_messages().unwrap();
         users.sort();
         assert_eq!(users, ["bob@a", "carol@a"]);
-        let (id, first) = storage.oldest_message("bob@a").unwrap().unwrap();
+        let oldest = || storage.oldest_message("bob@a").unwrap();
+        let Oldest::Message { id, message: first } = oldest() else { panic!("no message") };
         assert_eq!(first, message(1, "one"));
         storage.delete_message(id).unwrap();
-        assert_eq!(storage.oldest_message("bob@a").unwrap().unwrap().1, message(2, "two"));
+        assert!(matches!(oldest(), Oldest::Message { message: it, .. } if it == message(2, "two")));
         assert_eq!(storage.purge_messages(Instant::from_micros(3_000_000)).unwrap(), 1);
-        assert_eq!(storage.oldest_message("bob@a").unwrap(), None);
+        assert_eq!(oldest(), Oldest::None);
         assert_eq!(storage.users_with_messages().unwrap(), ["carol@a"]);
     }
 }

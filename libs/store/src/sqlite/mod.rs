@@ -3,7 +3,6 @@
 
 mod bindings;
 mod calls;
-mod changes;
 mod checkpoints;
 mod failure;
 mod journal;
@@ -21,6 +20,7 @@ use crate::{Directory, Error, Log, SECRET_LENGTH, Storage};
 use failure::{damage, of, to};
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -149,6 +149,8 @@ fn prepare(database: &mut Connection, path: &Path) -> Result<(), Error> {
         // Journal files are deleted after their content is stored here, so a commit must reach the
         // disk.
         database.pragma_update(None, "synchronous", "FULL")?;
+        // The triggers note the changes of other programs, see `tables`.
+        database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
         // A negative value is in KiB.
         database.pragma_update(None, "cache_size", -32_768)
     };

@@ -1,6 +1,5 @@
 //! The call services of users. A user without any has no row.
 
-use super::changes;
 use super::failure::to;
 use crate::{Error, UserServices};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -22,7 +21,6 @@ pub(super) fn put(
 ) -> Result<bool, Error> {
     let mut store = || -> rusqlite::Result<bool> {
         let transaction = database.transaction()?;
-        let last = changes::last(&transaction)?;
         let is_there = transaction
             .prepare_cached("SELECT 1 FROM subscriber WHERE domain = ?1 AND name = ?2")?
             .exists([domain, name])?;
@@ -45,7 +43,6 @@ pub(super) fn put(
                 ],
             )?;
         }
-        changes::forget_after(&transaction, last)?;
         transaction.commit()?;
         Ok(true)
     };

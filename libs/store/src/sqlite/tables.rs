@@ -56,8 +56,8 @@ const MESSAGES: &str = "
 /// cannot read.
 const AGENTS: &str = "";
 
-/// The users that were added, changed or removed by other programs, for the running server. The
-/// changes of this program are deleted in their transactions.
+/// The users that were added, changed or removed by other programs, for the running server. In the
+/// connections of this program the triggers are disabled.
 const CHANGES: &str = "
     CREATE TABLE user_change (
         id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -1,6 +1,5 @@
 //! Users: names and HA1, never passwords.
 
-use super::changes;
 use super::failure::to;
 use super::services;
 use super::tables::{DATABASE, REALMS, get_setting, put_setting};
@@ -21,16 +20,17 @@ impl Users for Sqlite {
         let mut database = self.database();
         let mut store = || -> rusqlite::Result<()> {
             let transaction = database.transaction()?;
-            let last = changes::last(&transaction)?;
             {
                 // One user may get the authentication name that another one of `users` gives up, in
                 // any order.
-                let mut give_up = transaction.prepare_cached(
-                    "UPDATE subscriber SET auth_name = NULL, auth_ha1 = NULL
-                     WHERE domain = ?1 AND name = ?2 AND auth_name IS NOT NULL",
-                )?;
-                for user in users {
-                    give_up.execute(params![&*user.domain, user.name])?;
+                if users.iter().any(|user| user.logins.by_auth_name.is_some()) {
+                    let mut give_up = transaction.prepare_cached(
+                        "UPDATE subscriber SET auth_name = NULL, auth_ha1 = NULL
+                         WHERE domain = ?1 AND name = ?2 AND auth_name IS NOT NULL",
+                    )?;
+                    for user in users {
+                        give_up.execute(params![&*user.domain, user.name])?;
+                    }
                 }
                 let mut insert = transaction.prepare_cached(
                     "INSERT INTO subscriber VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
@@ -77,7 +77,6 @@ impl Users for Sqlite {
                     update.execute(row)?;
                 }
             }
-            changes::forget_after(&transaction, last)?;
             transaction.commit()
         };
         store().map_err(to("store users"))?;
@@ -88,7 +87,6 @@ impl Users for Sqlite {
         let mut database = self.database();
         let mut remove = || -> rusqlite::Result<bool> {
             let transaction = database.transaction()?;
-            let last = changes::last(&transaction)?;
             transaction.execute(
                 "DELETE FROM binding WHERE address_of_record = ?1 AND emptied IS NULL",
                 [address_of_record(name, domain)],
@@ -98,7 +96,6 @@ impl Users for Sqlite {
                 [domain, name],
             )?;
             services::remove(&transaction, name, domain)?;
-            changes::forget_after(&transaction, last)?;
             transaction.commit()?;
             Ok(removed > 0)
         };
@@ -108,7 +105,6 @@ impl Users for Sqlite {
     fn move_users(&self, from: &str, target: &str) -> Result<u64, Error> {
         let mut database = self.database();
         let transaction = database.transaction().map_err(to("move users"))?;
-        let last = changes::last(&transaction).map_err(to("move users"))?;
         let mut realms = realms(&transaction)?;
         let realm = realms.remove(from).unwrap_or_else(|| from.to_owned());
         if realm == target {
@@ -129,7 +125,6 @@ impl Users for Sqlite {
             .execute("UPDATE subscriber SET domain = ?2 WHERE domain = ?1", [from, target])
             .map_err(to("move users"))?;
         services::move_domain(&transaction, from, target).map_err(to("move users"))?;
-        changes::forget_after(&transaction, last).map_err(to("move users"))?;
         transaction.commit().map_err(to("move users"))?;
         Ok(moved as u64)
     }
@@ -193,6 +188,25 @@ impl Users for Sqlite {
             });
         }
         Ok(())
+    }
+
+    fn users_after(&self, last: (&str, &str), most: usize) -> Result<Vec<User>, Error> {
+        let database = self.database();
+        let read = || -> rusqlite::Result<Vec<User>> {
+            let mut select = database.prepare_cached(
+                "SELECT domain, name, ha1_md5, ha1_sha256, ha1_sha512_256, address_ha1, auth_name,
+                 auth_ha1 FROM subscriber WHERE (domain, name) > (?1, ?2) ORDER BY domain, name",
+            )?;
+            let mut rows = select.query([last.0, last.1])?;
+            let (mut users, mut last) = (Vec::new(), Arc::from(""));
+            while users.len() < most
+                && let Some(row) = rows.next()?
+            {
+                users.extend(user(row, &mut last).ok());
+            }
+            Ok(users)
+        };
+        read().map_err(to("read the users"))
     }
 
     fn auth_names(&self, domain: &str) -> Result<HashMap<String, String>, Error> {
@@ -361,6 +375,25 @@ mod tests {
         assert_eq!(all(&storage, None), [users[0].clone(), users[2].clone()]);
         storage.put_users(&users[1..2]).unwrap();
         assert_eq!(all(&storage, None), users);
+    }
+
+    #[test]
+    fn users_are_read_in_parts() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let users = [("a", "d"), ("b", "d"), ("c", "d"), ("a", "e")]
+            .map(|(name, domain)| user(name, domain, "1"));
+        storage.put_users(&users).unwrap();
+        let after =
+            |domain: &str, name: &str, most| storage.users_after((domain, name), most).unwrap();
+        assert_eq!(after("", "", 2), users[..2]);
+        assert_eq!(after("d", "b", 2), users[2..]);
+        assert_eq!(after("e", "a", 2), []);
+        storage
+            .database()
+            .execute("UPDATE subscriber SET ha1_md5 = x'00' WHERE name = 'b'", [])
+            .unwrap();
+        assert_eq!(after("d", "a", 1), users[2..3], "a damaged one is omitted");
     }
 
     #[test]
