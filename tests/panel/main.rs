@@ -3,7 +3,9 @@
 mod api;
 mod attacks;
 mod browser;
+mod browser_user;
 mod openapi;
 mod own;
+mod page;
 mod phones;
 mod rig;

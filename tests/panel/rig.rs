@@ -1,5 +1,7 @@
 //! A server with a panel, and an HTTP client for it.
 
+use net::Wire;
+use net::tls::{Client, ServerName, Trust};
 use peers::test_server::TestServer;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -16,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Rig {
     pub(crate) exchange: TestServer,
     pub(crate) address: SocketAddr,
+    /// The trust in the listener for HTTP, if it has TLS.
+    tls: Option<Client>,
 }
 
 /// A response.
@@ -48,7 +52,18 @@ impl Rig {
     pub(crate) fn with(more: &str) -> Self {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_ports(1)));
         let settings = format!("[http]\nlisten = \"{address}\"\n{more}");
-        Self { exchange: TestServer::with(&settings, &[]), address }
+        Self { exchange: TestServer::with(&settings, &[]), address, tls: None }
+    }
+
+    /// A server with a panel, with TLS.
+    pub(crate) fn secure(more: &str) -> Self {
+        let port = free_ports(1);
+        let settings =
+            format!("[http]\nlisten = \"0.0.0.0:{port}\"\n[panel]\nenabled = true\n{more}");
+        let exchange = TestServer::with(&settings, &[]);
+        let trust = Trust::Issuers(exchange.server.certificate());
+        let tls = Client::new(&trust, None, false).expect("the server has made a certificate");
+        Self { exchange, address: (Ipv4Addr::LOCALHOST, port).into(), tls: Some(tls) }
     }
 
     /// The link of the log that makes the first administrator: its path.
@@ -73,10 +88,25 @@ impl Rig {
     pub(crate) fn send(&self, text: &str) -> Response {
         let mut socket = TcpStream::connect(self.address).expect("the server listens");
         socket.set_read_timeout(Some(PATIENCE)).expect("a time limit can be set");
-        // A server that refuses the request may have closed the connection.
-        let _ = socket.write_all(text.as_bytes());
-        let mut answer = Vec::new();
-        let _ = socket.read_to_end(&mut answer);
+        let session = self.tls.as_ref().map(|tls| {
+            let name = ServerName::from(self.address.ip());
+            tls.connect_web(name).expect("a handshake begins")
+        });
+        let mut wire = Wire::new(session, 1 << 20);
+        let (mut request, mut answer, mut chunk) = (Some(text.as_bytes()), Vec::new(), [0; 4096]);
+        while !wire.has_ended() {
+            if wire.is_ready()
+                && let Some(request) = request.take()
+            {
+                wire.push(&[request]).expect("the request is short");
+            }
+            // A server that refuses the request may have closed the connection.
+            let _ = socket.write_all(wire.pending());
+            wire.consume(wire.pending().len());
+            let Ok(count @ 1..) = socket.read(&mut chunk) else { break };
+            let plain = wire.receive(&chunk[..count]).expect("the server has TLS");
+            answer.extend_from_slice(&plain);
+        }
         let answer = String::from_utf8(answer).expect("the response is text");
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
         let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0);

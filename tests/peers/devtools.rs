@@ -111,12 +111,18 @@ impl Devtools {
         }
     }
 
-    /// The page as PNG, in base64.
+    /// The whole page as PNG, in base64.
     ///
     /// # Panics
     /// The browser refuses it.
     pub fn picture(&mut self) -> String {
-        let taken = self.call("Page.captureScreenshot", &json!({ "format": "png" }));
+        let size = self.call("Page.getLayoutMetrics", &json!({}));
+        let size = &size.unwrap_or_else(|error| panic!("no size: {error}"))["cssContentSize"];
+        let clip = json!({
+            "x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1,
+        });
+        let taken = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
+        let taken = self.call("Page.captureScreenshot", &taken);
         let taken = taken.unwrap_or_else(|error| panic!("no picture: {error}"));
         taken["data"].as_str().unwrap_or_default().to_owned()
     }

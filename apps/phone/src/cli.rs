@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Test configuration, network, DNS and account, and advise on faults
     Check(CheckArgs),
+    /// Fetch the settings of an account by a link of a server, and write them to the configuration
+    Provision(ProvisionArgs),
     /// List the sound devices of this machine
     Devices,
     /// Execute commands from the standard input, one JSON object per line
@@ -106,6 +108,22 @@ pub(crate) struct RunArgs {
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) line: LineArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProvisionArgs {
+    /// The link, such as https://pbx.example.com:8443/panel/phone/...; - reads it from the standard
+    /// input, so that no other user of this machine sees it
+    #[arg(value_name = "LINK")]
+    pub(crate) link: String,
+    /// The configuration file (TOML) [default: barebell/phone.toml in the configuration folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The trust anchors of TLS: system, a PEM file of issuers, or sha256: and the fingerprint of a
+    /// certificate; they are written to the file, if it has none [default: tls.trust of the
+    /// configuration, or system]
+    #[arg(long, value_name = "TRUST")]
+    pub(crate) trust: Option<String>,
 }
 
 #[derive(Debug, Args)]

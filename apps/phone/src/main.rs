@@ -26,6 +26,7 @@ mod pcm;
 mod phone;
 mod ports;
 mod position;
+mod provision;
 mod random;
 mod report;
 mod ringer;
@@ -114,6 +115,7 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
             let setup = setup(&args.line, false, 0)?;
             return check::run(setup, args.line.listen, report(&args.line));
         }
+        Command::Provision(args) => return provision::run(&args),
         Command::Devices => return list_devices(),
         Command::Extras { folder } => {
             let failed = |error: std::io::Error| Outcome::Failed(error.to_string());

@@ -12,6 +12,14 @@ struct Addition<'a> {
     account: [&'a Entry; 1],
 }
 
+/// `entry` as a table of the file.
+///
+/// # Errors
+/// An error if the values cannot be written.
+pub(crate) fn addition(entry: &Entry) -> Result<String, toml::ser::Error> {
+    toml::to_string(&Addition { account: [entry] })
+}
+
 /// Adds `entry` to the file at `path`, which is created if necessary. Its content stays, and from
 /// then on only the owner can read it, since it contains a password.
 ///
@@ -34,7 +42,7 @@ pub(crate) fn add(path: &Path, entry: &Entry) -> Result<(), String> {
     if has_it {
         return Err(format!("{} has an account {} already", path.display(), entry.uri));
     }
-    let addition = toml::to_string(&Addition { account: [entry] }).map_err(|e| e.to_string())?;
+    let addition = addition(entry).map_err(|error| error.to_string())?;
     let gap = match before.as_str() {
         "" => "",
         before if before.ends_with('\n') => "\n",

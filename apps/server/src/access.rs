@@ -1,5 +1,5 @@
 //! The access of commands to a server: through its socket while it runs, otherwise through its
-//! stored data.
+//! stored data; through its HTTP API if it is elsewhere.
 
 use crate::admin::Request;
 use crate::admin::ask::Ask;
@@ -10,6 +10,7 @@ use crate::cli::Place;
 use crate::data_dir::DataDir;
 use crate::domains::{self, Host};
 use crate::failure::Failure;
+use crate::remote::Remote;
 use crate::served_domains::remembered_domains;
 use crate::settings::Settings;
 use crate::storage;
@@ -20,6 +21,8 @@ pub(crate) enum Access {
     Running(Client),
     /// The data of a stopped server.
     Stopped(Stopped),
+    /// A server elsewhere.
+    Elsewhere(Remote),
 }
 
 impl Access {
@@ -28,6 +31,9 @@ impl Access {
     /// # Errors
     /// [`Failure`] if the data cannot be accessed.
     pub(crate) fn open(place: &Place) -> Result<Self, Failure> {
+        if place.remote.is_used() {
+            return Ok(Self::Elsewhere(Remote::of(place)?));
+        }
         Self::of(place, &place.settings()?)
     }
 
@@ -36,8 +42,16 @@ impl Access {
     /// # Errors
     /// [`Failure`] if the data cannot be accessed.
     pub(crate) fn open_existing(place: &Place) -> Result<Option<Self>, Failure> {
+        if place.remote.is_used() {
+            return Self::open(place).map(Some);
+        }
         let settings = place.settings()?;
         if settings.data()?.exists() { Self::of(place, &settings).map(Some) } else { Ok(None) }
+    }
+
+    /// Returns true if a server answers, here or elsewhere.
+    pub(crate) const fn is_of_server(&self) -> bool {
+        matches!(self, Self::Running(_) | Self::Elsewhere(_))
     }
 
     fn of(place: &Place, settings: &Settings) -> Result<Self, Failure> {
@@ -75,6 +89,7 @@ impl Ask for Access {
         match self {
             Self::Running(client) => client.ask_each(request, file, each),
             Self::Stopped(stopped) => stopped.ask_each(request, file, each),
+            Self::Elsewhere(remote) => remote.ask_each(request, file, each),
         }
     }
 }

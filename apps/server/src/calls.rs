@@ -34,14 +34,16 @@ pub(crate) fn run(flags: &CallsFlags, out: &mut Out) -> Result<(), Failure> {
 
 /// The server of `place`, or its data.
 pub(crate) fn running(place: &Place) -> Result<Access, Failure> {
-    let data = place.settings()?.data()?;
-    let access = Access::open_existing(place)?;
-    if !matches!(access, Some(Access::Running(_))) {
-        refuse_if_elsewhere(place, &data)?;
+    match Access::open_existing(place)? {
+        Some(access) if access.is_of_server() => Ok(access),
+        access => {
+            let data = place.settings()?.data()?;
+            refuse_if_elsewhere(place, &data)?;
+            access.ok_or_else(|| {
+                Failure::message(format!("no server runs with the data in {}", data.display()))
+            })
+        }
     }
-    access.ok_or_else(|| {
-        Failure::message(format!("no server runs with the data in {}", data.display()))
-    })
 }
 
 /// The time without packets from which on it is shown: shorter times are the silence of a talk.

@@ -12,8 +12,10 @@ use crate::domains::unserved_users;
 use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::named_files;
-use crate::output::Out;
+use crate::output::{Out, printable};
+use crate::remote::Remote;
 use crate::settings::Settings;
+use serde_json::Value;
 use sip::Transport;
 use sip_server::config::{Domain, Joining, Relaying};
 use std::io;
@@ -160,12 +162,26 @@ fn addresses(settings: &Settings, listens: &[Listen], out: &mut Out) -> Result<(
     Ok(())
 }
 
+/// Prints the findings of a server elsewhere about its configuration.
+fn elsewhere(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
+    let found = Remote::of(&flags.place)?.object("/check", &[])?;
+    let lines = found["lines"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    lines.into_iter().try_for_each(|line| out.line(&printable(line)))?;
+    match found["ok"].as_bool() {
+        Some(true) => Ok(()),
+        _ => Err(Failure::Found),
+    }
+}
+
 /// Checks the configuration and prints the findings. Warnings concern the present state of the
 /// machine.
 ///
 /// # Errors
 /// [`Failure`] if the configuration cannot be used.
 pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
+    if flags.place.remote.is_used() {
+        return elsewhere(flags, out);
+    }
     if flags.place.config.is_none() {
         out.line("no --config FILE is given: these are the defaults")?;
     }

@@ -31,7 +31,7 @@ pub(crate) fn run(
         limit: flags.limit,
     };
     let access = Access::open_existing(&screen.place)?;
-    if !matches!(access, Some(Access::Running(_))) {
+    if !access.as_ref().is_some_and(Access::is_of_server) {
         refuse_if_elsewhere(&screen.place, &screen.place.settings()?.data()?)?;
     }
     let mut rows: Vec<Record> = Vec::new();

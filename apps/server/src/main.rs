@@ -39,6 +39,7 @@ mod page;
 mod panel_settings;
 mod push;
 mod registrations;
+mod remote;
 mod route_command;
 mod screens;
 mod serve;
@@ -61,7 +62,6 @@ mod why;
 mod why_command;
 
 use admin::client::Client;
-use clap::Parser;
 use cli::{Cli, Command, ServeFlags};
 use data_dir::DataDir;
 use failure::Failure;
@@ -77,7 +77,7 @@ use std::sync::Arc;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::of_process();
     let mut out = Out::new();
     let result = match &cli.command {
         None => serve(&cli.serve),

@@ -6,9 +6,11 @@ use crate::admin::{Request, UserFound};
 use crate::cli::RouteFlags;
 use crate::failure::Failure;
 use crate::output::{Out, printable};
+use crate::remote::Remote;
 use crate::settings::Settings;
 use numbers::{Attempt, Caller, Outcome, Plan, Query, Refusal, Route, Service, TrunkId};
 use serde::Serialize;
+use serde_json::Value;
 use sip_server::{Config, MediaService, Watch};
 
 /// A route as JSON.
@@ -223,12 +225,57 @@ fn refused(rule: &str, status: u16, text: String) -> Outcome {
 /// [`Failure::Found`] if the call would be refused, or another failure if the configuration or a
 /// flag cannot be used.
 pub(crate) fn run(flags: &RouteFlags, out: &mut Out) -> Result<(), Failure> {
+    if flags.place.remote.is_used() {
+        return elsewhere(flags, out);
+    }
     let is_user = |name: &str| {
         let access = Access::open_existing(&flags.place).ok().flatten()?;
         let found: UserFound = access.ask(&Request::FindUser { name: name.to_owned() }).ok()?;
         Some(found.is_known)
     };
     run_with(&flags.place.settings()?, flags, &is_user, out)
+}
+
+/// Prints the route of a number at a server elsewhere.
+fn elsewhere(flags: &RouteFlags, out: &mut Out) -> Result<(), Failure> {
+    if !flags.trunk_down.is_empty() {
+        return Err(Failure::message(
+            "--trunk-down is not possible with --server: the HTTP API takes all trunks as working",
+        ));
+    }
+    let path = format!("/routes/{}", panel::encoded(&flags.number));
+    let [from, trunk] = [&flags.from, &flags.trunk].map(|it| it.as_deref().unwrap_or_default());
+    let route = Remote::of(&flags.place)?.object(&path, &[("from", from), ("trunk", trunk)])?;
+    let texts = |name: &str| {
+        let texts = route[name].as_array().into_iter().flatten().filter_map(Value::as_str);
+        texts.map(str::to_owned).collect::<Vec<_>>()
+    };
+    match flags.json {
+        true => out.json(&route)?,
+        false => {
+            let caller = route["caller"].as_str().unwrap_or_default();
+            show(caller, &flags.number, &texts("steps"), &texts("lines"), out)?;
+        }
+    }
+    match route["outcome"].as_str() {
+        Some("refused") => Err(Failure::Found),
+        _ => Ok(()),
+    }
+}
+
+/// Prints the steps and the destination of a number.
+fn show(
+    caller: &str,
+    number: &str,
+    steps: &[impl AsRef<str>],
+    lines: &[String],
+    out: &mut Out,
+) -> Result<(), Failure> {
+    out.line(&printable(&format!("{caller} calls {number}")))?;
+    for (number, step) in (1..).zip(steps) {
+        out.line(&printable(&format!("{number:>3}. {}", step.as_ref())))?;
+    }
+    lines.iter().try_for_each(|line| out.line(&printable(line.trim_end())))
 }
 
 /// Prints the route of a number by `settings`. `is_user` tells if there is a user `name@domain`;
@@ -274,19 +321,11 @@ pub(crate) fn run_with(
         Caller::Trunk(trunk) => format!("trunk {}", plan.trunk_name(trunk)),
         Caller::Stranger => "a stranger".to_owned(),
     };
-    if flags.json {
-        let steps = steps.iter().map(|step| step.text.as_str()).collect();
-        let lines = destination.lines();
-        let number = &flags.number;
-        out.json(&Shown { number, caller: &caller, steps, lines, destination })?;
-    } else {
-        out.line(&printable(&format!("{caller} calls {}", flags.number)))?;
-        for (number, step) in (1..).zip(&steps) {
-            out.line(&printable(&format!("{number:>3}. {}", step.text)))?;
-        }
-        for line in destination.lines() {
-            out.line(&printable(line.trim_end()))?;
-        }
+    let steps: Vec<_> = steps.iter().map(|step| step.text.as_str()).collect();
+    let (number, lines) = (&flags.number, destination.lines());
+    match flags.json {
+        true => out.json(&Shown { number, caller: &caller, steps, lines, destination })?,
+        false => show(&caller, number, &steps, &lines, out)?,
     }
     match led {
         Led::ByPlan(Outcome::Refused(_)) => Err(Failure::Found),

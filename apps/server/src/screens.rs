@@ -74,7 +74,7 @@ impl<T: Row> Rows<T> {
         loop {
             let mut rows = Vec::new();
             let access = Access::open_existing(&flags.place)?;
-            if !matches!(access, Some(Access::Running(_))) {
+            if !access.as_ref().is_some_and(Access::is_of_server) {
                 refuse_if_elsewhere(&flags.place, &flags.place.settings()?.data()?)?;
             }
             if let Some(access) = access {
@@ -145,13 +145,12 @@ struct Sample {
 
 impl Sample {
     fn take(place: &Place) -> Result<Self, Failure> {
-        let data = place.settings()?.data()?;
         let condition = match Access::open_existing(place)? {
             Some(access) => access.ask(&Request::Status)?,
-            None => Condition::Stopped(StoppedStatus::new(&data)),
+            None => Condition::Stopped(StoppedStatus::new(&place.settings()?.data()?)),
         };
-        if matches!(condition, Condition::Stopped(_)) {
-            refuse_if_elsewhere(place, &data)?;
+        if let Condition::Stopped(stopped) = &condition {
+            refuse_if_elsewhere(place, &stopped.data)?;
         }
         Ok(Self { at: time::Instant::now(), condition })
     }

@@ -8,9 +8,10 @@ use crate::cli::TraceFlags;
 use crate::failure::{Failure, during};
 use crate::history::user;
 use crate::output::{Out, note, printable};
+use crate::remote::Remote;
 use crate::screens::aligned;
 use crate::trace::{FoundRow, Mark, Target, Traced, Traffic, ladder, pcapng};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sip::{HeaderName, Message};
 use std::collections::{BTreeMap, HashMap};
@@ -21,7 +22,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A message in JSON.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Line {
     time: String,
     transport: String,
@@ -38,7 +39,7 @@ struct Line {
 }
 
 /// A call with its messages in JSON.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct CallTrace {
     /// The time of the first message.
     begun: String,
@@ -56,6 +57,9 @@ struct CallTrace {
 pub(crate) fn run(flags: &TraceFlags, out: &mut Out) -> Result<(), Failure> {
     let server = || running(&flags.place);
     match flags {
+        TraceFlags { target: Some(target), place, .. } if place.remote.is_used() => {
+            elsewhere(target, flags, out)
+        }
         TraceFlags { target: Some(target), .. } => recent(server()?, target, flags, out),
         TraceFlags { end: true, .. } => {
             let ended: Vec<Traced> = rows(server()?, &Request::EndTraces)?;
@@ -98,11 +102,41 @@ fn recent(server: Access, target: &str, flags: &TraceFlags, out: &mut Out) -> Re
     if left_out > 0 {
         note(&format!("{left_out} older messages are left out: --last selects a shorter time"));
     }
-    if messages.is_empty() && !flags.json {
-        let target = printable(target);
-        return out.line(&format!("no message of {target} is among those of the last minutes"));
+    match messages.is_empty() && !flags.json {
+        true => out.line(&none(target)),
+        false => show(&messages, flags, out),
     }
-    show(&messages, flags, out)
+}
+
+/// Shows the messages of the last minutes of `target` at a server elsewhere.
+fn elsewhere(target: &str, flags: &TraceFlags, out: &mut Out) -> Result<(), Failure> {
+    if flags.last.is_some() || flags.pcapng.is_some() {
+        return Err(Failure::message(
+            "--last and --pcapng are not possible with --server: the HTTP API has all messages of \
+             the last minutes as text",
+        ));
+    }
+    let path = format!("/traces/{}", panel::encoded(target));
+    let calls: Vec<CallTrace> = Remote::of(&flags.place)?.list_of(&path)?;
+    if flags.json {
+        return calls.iter().flat_map(|call| &call.messages).try_for_each(|line| out.json(line));
+    }
+    if calls.is_empty() {
+        return out.line(&none(target));
+    }
+    for (number, call) in calls.iter().enumerate() {
+        if number > 0 {
+            out.text("\n")?;
+        }
+        out.line(&printable(&titled(&call.begun, &call.call_ids)))?;
+        call.ladder.lines().try_for_each(|line| out.line(&printable(line)))?;
+    }
+    Ok(())
+}
+
+/// The text if there is no message of `target`.
+fn none(target: &str) -> String {
+    format!("no message of {} is among those of the last minutes", printable(target))
 }
 
 fn mark(server: Access, target: Target, flags: &TraceFlags) -> Result<Mark, Failure> {
@@ -206,8 +240,12 @@ fn call_ids(call: &[Traffic]) -> Vec<String> {
 /// The time of the first message of a call, and the Call-IDs of its legs.
 fn heading(call: &[Traffic]) -> String {
     let begun = call.first().map_or(0, |message| message.at);
-    let ids = call_ids(call).join(", ");
-    format!("{} {}", time(begun), if ids.is_empty() { "no SIP message" } else { &ids })
+    titled(&time(begun), &call_ids(call))
+}
+
+fn titled(begun: &str, call_ids: &[String]) -> String {
+    let ids = call_ids.join(", ");
+    format!("{begun} {}", if ids.is_empty() { "no SIP message" } else { &ids })
 }
 
 /// Writes a file for its owner only.

@@ -58,7 +58,8 @@ pub(crate) fn decoded(text: &str, has_plus: bool) -> Option<String> {
 }
 
 /// `text` in percent encoding, for a path or a query.
-pub(crate) fn encoded(text: &str) -> String {
+#[must_use]
+pub fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -72,7 +73,8 @@ pub(crate) fn encoded(text: &str) -> String {
 }
 
 /// A query of the fields that are not empty, with its `?`.
-pub(crate) fn query(fields: &[(&str, &str)]) -> String {
+#[must_use]
+pub fn query(fields: &[(&str, &str)]) -> String {
     let used = fields.iter().filter(|(_, value)| !value.is_empty());
     let pairs: Vec<_> = used.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
     if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }

@@ -28,6 +28,7 @@ mod texts;
 mod tokens;
 mod totp;
 
+pub use form::{encoded, query};
 pub use http::{Method, Reply, Request};
 pub use panel::{Config, Panel, Random};
 pub use role::Role;

@@ -145,6 +145,12 @@ pub trait PanelData: Send + Sync {
     /// [`Error`] if the storage fails.
     fn services_of(&self, name: &str, domain: &str) -> Result<CallServices, Error>;
 
+    /// The authentication name of one user, if the user has one.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn auth_name_of(&self, name: &str, domain: &str) -> Result<Option<String>, Error>;
+
     /// The hashes of the password of one user, for the login with the user's name.
     ///
     /// # Errors

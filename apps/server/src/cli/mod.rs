@@ -4,6 +4,7 @@ mod account;
 mod calls;
 mod office;
 mod place;
+mod remote;
 mod token;
 mod trace;
 mod users;
@@ -14,10 +15,13 @@ use crate::listen::Listen;
 use crate::settings::Settings;
 pub(crate) use account::AccountCommand;
 pub(crate) use calls::{CallsCommand, CallsFlags, DrainFlags, HistoryFlags};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 pub(crate) use office::{RouteFlags, VoicemailCommand};
 pub(crate) use place::{Place, ScreenFlags, StatusFlags};
+pub(crate) use remote::RemoteFlags;
 use sip_server::config::{Domain, Mode, State};
 use std::path::{Path, PathBuf};
 pub(crate) use token::TokenCommand;
@@ -29,7 +33,7 @@ pub(crate) use users::{
 
 /// A secure SIP telephone server: registrar, proxy, media relay, B2BUA and media server.
 #[derive(Debug, Parser)]
-#[command(name = "barebell", version, about, args_conflicts_with_subcommands = true)]
+#[command(name = "barebell", version, about)]
 pub(crate) struct Cli {
     /// The command; `serve` by default.
     #[command(subcommand)]
@@ -92,6 +96,37 @@ pub(crate) enum Command {
         /// The folder
         folder: PathBuf,
     },
+}
+
+impl Cli {
+    /// Parses the command line of this process. Prints an error, the help or the version instead,
+    /// and ends the process.
+    pub(crate) fn of_process() -> Self {
+        Self::of(std::env::args_os()).unwrap_or_else(|error| error.exit())
+    }
+
+    fn of<W: Into<std::ffi::OsString> + Clone>(
+        words: impl IntoIterator<Item = W>,
+    ) -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let matches = command.try_get_matches_from_mut(words)?;
+        if let Some((name, _)) = matches.subcommand()
+            && let Some(flag) = flag_of_serve(&command, &matches)
+        {
+            let text = format!("{flag} is a flag of `serve`: it cannot precede `{name}`");
+            return Err(command.error(ErrorKind::ArgumentConflict, text));
+        }
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+}
+
+/// A given flag that is for `serve` alone.
+fn flag_of_serve(command: &clap::Command, matches: &ArgMatches) -> Option<String> {
+    let is_given = |flag: &&clap::Arg| {
+        matches.value_source(flag.get_id().as_str()) == Some(ValueSource::CommandLine)
+    };
+    let flag = command.get_arguments().filter(|flag| !flag.is_global_set()).find(is_given)?;
+    flag.get_long().map(|name| format!("--{name}"))
 }
 
 /// Writes manual pages and shell completions to `folder`.
@@ -237,6 +272,37 @@ mod tests {
         assert!(flags.command.is_none());
         assert_eq!(flags.serve.domain, ["example.com"]);
         assert_eq!(flags.serve.auth, Some(false));
+    }
+
+    #[test]
+    fn flags_of_serve_precede_no_command_and_those_of_a_server_elsewhere_do() {
+        let parse = |line: &str| Cli::of(line.split(' '));
+        for line in [
+            "barebell --server https://a.example --ca x.pem user list --json",
+            "barebell user list --json --server https://a.example --ca x.pem",
+            "barebell --server https://a.example user list --json --ca x.pem",
+        ] {
+            let Some(Command::User(UserCommand::List { user, .. })) = parse(line).unwrap().command
+            else {
+                panic!("{line}: another command");
+            };
+            let remote = user.place.remote;
+            assert_eq!(remote.server.as_deref(), Some("https://a.example"), "{line}");
+            assert_eq!(remote.ca.as_deref(), Some(Path::new("x.pem")), "{line}");
+        }
+        let calls = parse("barebell --server https://a.example calls end 7").unwrap().command;
+        let Some(Command::Calls(CallsFlags {
+            command: Some(CallsCommand::End { place, .. }), ..
+        })) = calls
+        else {
+            panic!("another command");
+        };
+        assert!(place.remote.is_used());
+        for line in ["barebell --domain a.example user list", "barebell --data /x user list"] {
+            let error = parse(line).unwrap_err().to_string();
+            assert!(error.contains("is a flag of `serve`"), "{error}");
+        }
+        assert!(parse("barebell --domain a.example --data /x").unwrap().command.is_none());
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! The flags for the configuration, the data and the output.
+//! The flags for the server that a command is for, and for the output.
 
+use super::remote::RemoteFlags;
 use crate::config_file::{self, LoadError};
 use crate::settings::Settings;
 use clap::Args;
@@ -14,14 +15,20 @@ pub(crate) struct Place {
     /// Data directory [default: /var/lib/barebell as root, else barebell in the XDG data directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) remote: RemoteFlags,
 }
 
 impl Place {
     /// The settings of a command other than `serve`.
     ///
     /// # Errors
-    /// [`LoadError`] if the configuration file cannot be used.
+    /// [`LoadError`] if the configuration file cannot be used, or is that of a server elsewhere.
     pub(crate) fn settings(&self) -> Result<Settings, LoadError> {
+        if self.remote.is_used() {
+            return Err(LoadError::Elsewhere);
+        }
         let mut settings = match &self.config {
             Some(file) => config_file::load(file)?,
             None => Settings::default(),
@@ -81,7 +88,11 @@ mod tests {
 
     #[test]
     fn a_place_is_named_as_a_shell_takes_it() {
-        let place = Place { config: Some("/etc/b.toml".into()), data: Some("/it's here".into()) };
+        let place = Place {
+            config: Some("/etc/b.toml".into()),
+            data: Some("/it's here".into()),
+            remote: RemoteFlags::default(),
+        };
         assert_eq!(place.flags(), ["--config", "/etc/b.toml", "--data", "'/it'\\''s here'"]);
         assert_eq!(Place::default().flags(), [""; 0]);
     }

@@ -52,6 +52,8 @@ pub(crate) enum LoadError {
     Unreadable(PathBuf, io::Error),
     /// It contains invalid settings.
     Bad(BadConfig),
+    /// It is that of a server elsewhere.
+    Elsewhere,
 }
 
 impl fmt::Display for LoadError {
@@ -61,6 +63,10 @@ impl fmt::Display for LoadError {
                 write!(f, "cannot read the configuration {}: {error}", file.display())
             }
             Self::Bad(bad) => write!(f, "the configuration cannot be used:\n{bad}"),
+            Self::Elsewhere => f.write_str(
+                "the HTTP API has nothing for this command: run it on the machine of the server, \
+                 without --server, --token-file and --ca",
+            ),
         }
     }
 }

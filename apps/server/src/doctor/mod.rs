@@ -16,8 +16,9 @@ use crate::domains::{Host, unserved_users};
 use crate::failure::Failure;
 use crate::named_files;
 use crate::output::Out;
+use crate::remote::Remote;
 use crate::settings::Settings;
-use findings::{Finding, Findings, Severity};
+use findings::{Findings, Severity};
 use net::RECEIVE_BUFFER;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
@@ -29,8 +30,6 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// The exit status if there are warnings, and no errors.
-const WARNED: u8 = 3;
 /// A clock before this time is wrong: 2026-01-01, in seconds since 1970.
 const EARLIEST: u64 = 1_767_225_600;
 /// The number of open files below which a warning is given.
@@ -43,6 +42,9 @@ const LITTLE_ROOM: u64 = 256 << 20;
 /// # Errors
 /// [`Failure`] with the exit status of the worst finding.
 pub(crate) fn run(flags: &DoctorFlags, out: &mut Out) -> Result<(), Failure> {
+    if flags.place.remote.is_used() {
+        return elsewhere(flags, out);
+    }
     let mut findings = Findings::default();
     let flags = &DoctorFlags { place: place_of(flags), ..flags.clone() };
     match flags.place.settings() {
@@ -71,27 +73,18 @@ pub(crate) fn run(flags: &DoctorFlags, out: &mut Out) -> Result<(), Failure> {
             check(flags, &settings, &mut findings)?;
         }
     }
-    for finding in &findings.0 {
-        if flags.json {
-            out.json(finding)?;
-            continue;
-        }
-        let Finding { check, severity, text, remedy } = finding;
-        let mark = match severity {
-            Severity::Ok => "ok     ",
-            Severity::Warning => "warning",
-            Severity::Error => "ERROR  ",
-        };
-        out.line(&format!("{mark}  {check}: {text}"))?;
-        if let Some(remedy) = remedy {
-            out.line(&format!("         -> {remedy}"))?;
-        }
+    findings.show(flags.json, out)
+}
+
+/// Prints the findings of a server elsewhere.
+fn elsewhere(flags: &DoctorFlags, out: &mut Out) -> Result<(), Failure> {
+    if flags.ntp.is_some() || flags.stun.is_some() {
+        return Err(Failure::message(
+            "--ntp and --stun ask from this machine: run the command on the machine of the server, \
+             without --server",
+        ));
     }
-    match (findings.has(Severity::Error), findings.has(Severity::Warning)) {
-        (true, _) => Err(Failure::Found),
-        (false, true) => Err(Failure::State(WARNED)),
-        (false, false) => Ok(()),
-    }
+    Findings(Remote::of(&flags.place)?.list_of("/doctor")?).show(flags.json, out)
 }
 
 fn check(flags: &DoctorFlags, settings: &Settings, findings: &mut Findings) -> Result<(), Failure> {

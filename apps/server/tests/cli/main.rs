@@ -11,6 +11,7 @@ mod media;
 mod ng;
 mod phone;
 mod proxies;
+mod remote;
 mod route;
 mod services;
 mod site;

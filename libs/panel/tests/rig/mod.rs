@@ -194,6 +194,10 @@ impl PanelData for Memory {
         Ok(sip_server::CallServices::default())
     }
 
+    fn auth_name_of(&self, _: &str, _: &str) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
     fn login_of(&self, _: &str, _: &str) -> Result<Option<Ha1Set>, Error> {
         Ok(None)
     }

@@ -142,6 +142,17 @@ impl PanelData for Sqlite {
         services::one(&self.database(), name, domain)
     }
 
+    fn auth_name_of(&self, name: &str, domain: &str) -> Result<Option<String>, Error> {
+        let database = self.database();
+        let read = || {
+            let mut select = database.prepare_cached(
+                "SELECT auth_name FROM subscriber WHERE domain = ?1 AND name = ?2",
+            )?;
+            select.query_row([domain, name], |row| row.get(0)).optional()
+        };
+        read().map(Option::flatten).map_err(to("read the authentication name of a user"))
+    }
+
     fn login_of(&self, name: &str, domain: &str) -> Result<Option<Ha1Set>, Error> {
         let database = self.database();
         let read = || {

@@ -124,7 +124,9 @@ impl PanelServer {
     fn user_row(&self, name: String, domain: String) -> Result<Value, String> {
         let services = self.0.storage.services_of(&name, &domain);
         let services = Services::from(&services.map_err(|error| error.to_string())?);
-        let row = UserRow { name, domain, auth_name: None, services };
+        let auth_name = self.0.storage.auth_name_of(&name, &domain);
+        let auth_name = auth_name.map_err(|error| error.to_string())?;
+        let row = UserRow { name, domain, auth_name, services };
         serde_json::to_value(row).map_err(|error| error.to_string())
     }
 
