@@ -20,7 +20,7 @@ pub(super) fn put(
     domain: &str,
     services: &CallServices,
 ) -> Result<bool, Error> {
-    let mut store = || -> rusqlite::Result<bool> {
+    let mut put = || -> rusqlite::Result<bool> {
         let transaction = database.transaction()?;
         let last = changes::last(&transaction)?;
         let is_there = transaction
@@ -29,27 +29,39 @@ pub(super) fn put(
         if !is_there {
             return Ok(false);
         }
-        remove(&transaction, name, domain)?;
-        if !services.is_empty() {
-            transaction.execute(
-                "INSERT INTO call_services VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                params![
-                    domain,
-                    name,
-                    services.always,
-                    services.busy,
-                    services.no_answer,
-                    services.unreachable,
-                    services.no_answer_after.as_micros().cast_signed(),
-                    services.do_not_disturb
-                ],
-            )?;
-        }
+        store(&transaction, name, domain, services)?;
         changes::forget_after(&transaction, last)?;
         transaction.commit()?;
         Ok(true)
     };
-    store().map_err(to("store call services"))
+    put().map_err(to("store call services"))
+}
+
+/// Stores the call services of a user in place of the former ones.
+pub(super) fn store(
+    database: &Connection,
+    name: &str,
+    domain: &str,
+    services: &CallServices,
+) -> rusqlite::Result<()> {
+    remove(database, name, domain)?;
+    if services.is_empty() {
+        return Ok(());
+    }
+    let mut insert = database
+        .prepare_cached("INSERT INTO call_services VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
+    insert
+        .execute(params![
+            domain,
+            name,
+            services.always,
+            services.busy,
+            services.no_answer,
+            services.unreachable,
+            services.no_answer_after.as_micros().cast_signed(),
+            services.do_not_disturb
+        ])
+        .map(drop)
 }
 
 /// The call services of one user.
