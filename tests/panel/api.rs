@@ -1,6 +1,6 @@
 //! The HTTP API: its answers have the form that the OpenAPI document describes.
 
-use crate::rig::Rig;
+use crate::rig::{Response, Rig};
 use peers::call::establish;
 use peers::server::DOMAIN;
 use serde_json::{Value, json};
@@ -43,9 +43,33 @@ pub(crate) fn check(document: &Value, schema: &Value, value: &Value, place: &str
     for (name, member) in object {
         let known = &schema["properties"][name];
         let form = if known.is_null() { &schema["additionalProperties"] } else { known };
+        assert!(*form != Value::Bool(false), "{place}: {name} is not documented");
         if form.is_object() {
             check(document, form, member, &format!("{place}.{name}"));
         }
+    }
+}
+
+/// Fails if the content of `response` does not have the form of the description `documented`.
+pub(crate) fn check_response(
+    document: &Value,
+    documented: &Value,
+    response: &Response,
+    place: &str,
+) {
+    let (kind, _) = response.field("content-type").split_once(';').unwrap_or_default();
+    let kind = if kind.is_empty() { response.field("content-type") } else { kind };
+    let schema = &documented["content"][kind]["schema"];
+    assert!(schema.is_object(), "{place}: {kind} is not documented");
+    let read = |text: &str| {
+        serde_json::from_str::<Value>(text)
+            .unwrap_or_else(|error| panic!("{place}: {error}: {response:?}"))
+    };
+    if kind == "application/x-ndjson" {
+        let line = json!({ "$ref": "#/components/schemas/BackupLine" });
+        response.body.lines().for_each(|text| check(document, &line, &read(text), place));
+    } else {
+        check(document, schema, &read(&response.body), place);
     }
 }
 
@@ -68,6 +92,7 @@ fn answers_have_the_documented_form() {
     let calls = rig.api(&token, "GET", "/calls", "");
     let calls: Value = serde_json::from_str(&calls.body).expect("the answer is JSON");
     let call = calls["items"][0]["id"].as_str().expect("a call stands").to_owned();
+    let backup = rig.api(&token, "GET", "/backup", "");
     let mut used = 0;
     for (method, template, path, body, status) in [
         ("get", "/status", "/status".to_owned(), Value::Null, 200),
@@ -91,6 +116,25 @@ fn answers_have_the_documented_form() {
             json!({ "busy": 1 }),
             422,
         ),
+        ("post", "/users", "/users".to_owned(), json!({ "text": "dave:pw\nerin:pw" }), 200),
+        ("post", "/users", "/users".to_owned(), json!({ "text": "dave" }), 422),
+        (
+            "post",
+            "/users",
+            "/users".to_owned(),
+            json!({ "text": "dave:pw", "domain": "../.." }),
+            422,
+        ),
+        (
+            "post",
+            "/users",
+            "/users".to_owned(),
+            json!({ "text": "dave\n:x", "dry_run": true, "domain": null }),
+            200,
+        ),
+        ("get", "/backup", "/backup?records=true&certificates=true".to_owned(), Value::Null, 200),
+        ("post", "/restore", "/restore?dry_run=true".to_owned(), json!(backup.body), 200),
+        ("post", "/restore", "/restore?dry_run=true".to_owned(), json!("{}"), 422),
         ("delete", "/users/{user}", "/users/dave".to_owned(), Value::Null, 200),
         ("delete", "/users/{user}", "/users/dave".to_owned(), Value::Null, 422),
         (
@@ -139,14 +183,16 @@ fn answers_have_the_documented_form() {
         ("get", "/doctor", "/doctor".to_owned(), Value::Null, 200),
         ("post", "/reload", "/reload".to_owned(), Value::Null, 200),
     ] {
-        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let body = match body {
+            Value::Null => String::new(),
+            Value::String(text) => text,
+            body => body.to_string(),
+        };
         let response = rig.api(&token, &method.to_ascii_uppercase(), &path, &body);
         assert_eq!(response.status, status, "{method} {path}: {response:?}");
         let documented = &document["paths"][template][method]["responses"][status.to_string()];
-        let schema = &documented["content"]["application/json"]["schema"];
-        assert!(schema.is_object(), "{method} {template} has no {status} in the document");
-        let value = serde_json::from_str(&response.body).expect("the answer is JSON");
-        check(&document, schema, &value, &path);
+        assert!(documented.is_object(), "{method} {template} has no {status} in the document");
+        check_response(&document, documented, &response, &path);
         used += usize::from(status == 200);
     }
     let methods = ["get", "put", "patch", "delete", "post"];

@@ -7,7 +7,7 @@ use peers::call::establish;
 use peers::server::DOMAIN;
 
 /// The pages of the menu.
-const PAGES: [&str; 12] = [
+const PAGES: [&str; 14] = [
     "",
     "users",
     "registrations",
@@ -19,6 +19,8 @@ const PAGES: [&str; 12] = [
     "route?number=112",
     "bans",
     "system?doctor=1",
+    "import",
+    "backup",
     "access",
 ];
 
@@ -53,6 +55,42 @@ fn an_administrator_adds_a_user_and_ends_a_call() {
     let _ = callee.agent.request("BYE");
     panel.wait_for("was ended");
     panel.wait_for("No call stands");
+}
+
+#[test]
+fn an_administrator_imports_users_and_restores_a_backup() {
+    let mut panel = Panel::open();
+    panel.set_up();
+    let backup = panel.rig.exchange.server.run(&["backup", "-"]);
+    panel.go("users");
+    panel.page.evaluate("document.querySelector('a[href=\"/panel/import\"]').click()");
+    panel.wait_for("Each line is name:password");
+    panel.fill("/panel/import", "text", "dave:very secret\\nno colon");
+    panel.send("/panel/import");
+    panel.wait_for("1 lines cannot be used");
+    panel.wait_for("expected name:password");
+    panel.go("import");
+    panel.fill("/panel/import", "text", "dave:very secret\\nerin:as secret");
+    panel.send("/panel/import");
+    panel.wait_for("Nothing was changed yet");
+    panel.send("/panel/import/apply");
+    panel.wait_for("Users were imported: 2 new");
+    panel.wait_for(&format!("erin@{DOMAIN}"));
+    panel.go("backup");
+    let text = serde_json::to_string(&backup).expect("a text is JSON");
+    panel.page.evaluate(&format!(
+        "(() => {{ const files = new DataTransfer(); files.items.add(new File([{text}], 'a.jsonl')); \
+         document.querySelector('input[type=file]').files = files.files; }})()"
+    ));
+    panel.send("/panel/backup/restore");
+    panel.wait_for("The effect of the restore");
+    panel.wait_for(&format!("2: dave@{DOMAIN}, erin@{DOMAIN}"));
+    panel.keep_picture("restore");
+    panel.page.confirm_all();
+    panel.send("/panel/backup/restore/apply");
+    panel.wait_for("The backup was restored");
+    panel.go("users");
+    assert!(!panel.page.evaluate(SHOWN).as_str().unwrap_or_default().contains("dave"));
 }
 
 #[test]

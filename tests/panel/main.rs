@@ -2,6 +2,7 @@
 
 mod api;
 mod attacks;
+mod backup;
 mod browser;
 mod browser_user;
 mod openapi;

@@ -75,7 +75,8 @@ impl Access {
         };
         let domains = remembered.unwrap_or_else(served);
         let accounts = settings.accounts.as_ref().map(|accounts| accounts.place.clone());
-        Ok(Self::Stopped(Stopped { data, storage, domains, accounts }))
+        let config_file = place.config.clone();
+        Ok(Self::Stopped(Stopped { data, storage, config_file, domains, accounts }))
     }
 }
 

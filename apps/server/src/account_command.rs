@@ -29,6 +29,19 @@ pub(crate) fn run(command: &AccountCommand, out: &mut Out) -> Result<(), Failure
                 (false, false) => out.text(&table(&accounts)),
             }
         }
+        AccountCommand::Password { name, password, remove_second_factor, place } => {
+            let request = Request::SetPassword {
+                name: name.clone(),
+                password: password.given()?,
+                removes_second_factor: *remove_second_factor,
+            };
+            let changed: Account = Access::open(place)?.ask(&request)?;
+            let name = printable(&changed.name);
+            out.line(&match changed.second_factor {
+                true => format!("set the password of {name}: a login needs a code, too"),
+                false => format!("set the password of {name}"),
+            })
+        }
         AccountCommand::RemoveSecondFactor { name, place } => {
             let request = Request::RemoveSecondFactor { name: name.clone() };
             let changed: Account = Access::open(place)?.ask(&request)?;

@@ -6,6 +6,8 @@ mod accounts;
 mod acme;
 mod admin;
 mod b2bua;
+mod backup;
+mod backup_command;
 mod call_lines;
 mod calls;
 mod certificates;
@@ -37,6 +39,7 @@ mod ng;
 mod output;
 mod page;
 mod panel_settings;
+mod password_input;
 mod push;
 mod registrations;
 mod remote;
@@ -96,6 +99,8 @@ fn main() -> ExitCode {
         Some(Command::Voicemail(command)) => voicemail_command::run(command, &mut out),
         Some(Command::Account(command)) => account_command::run(command, &mut out),
         Some(Command::Token(command)) => token_command::run(command, &mut out),
+        Some(Command::Backup(flags)) => backup_command::backup(flags, &mut out),
+        Some(Command::Restore(flags)) => backup_command::restore(flags, &mut out),
         Some(Command::Drain(flags)) => draining::run(flags, &mut out),
         Some(Command::Check(flags)) => check::run(flags, &mut out),
         Some(Command::Doctor(flags)) => doctor::run(flags, &mut out),

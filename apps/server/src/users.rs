@@ -1,6 +1,7 @@
 //! The `barebell user` commands.
 
 use crate::access::Access;
+use crate::accounts;
 use crate::admin::ask::Ask;
 use crate::admin::{Request, UserRemoved, UserRow, UsersMoved, UsersStored};
 use crate::cli::{Password, Place, UserCommand, UserFlags};
@@ -8,8 +9,7 @@ use crate::domains;
 use crate::failure::{Failure, during};
 use crate::output::{Out, note};
 use crate::user_services;
-use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, Read};
 use std::path::Path;
 
 /// Runs `command`.
@@ -21,7 +21,7 @@ pub(crate) fn run(command: &UserCommand, out: &mut Out) -> Result<(), Failure> {
         UserCommand::Add { name, password, auth_name, user } => {
             add(name, password, auth_name.as_deref(), user, out)
         }
-        UserCommand::Import { file, user } => import(file, user, out),
+        UserCommand::Import { file, dry_run, user } => import(file, *dry_run, user, out),
         UserCommand::List { user, json } => list(user, *json, out),
         UserCommand::Forward { name, forwards, user } => {
             user_services::forward(name, forwards, user, out)
@@ -41,10 +41,7 @@ fn add(
     flags: &UserFlags,
     out: &mut Out,
 ) -> Result<(), Failure> {
-    let password = match &password.password {
-        Some(password) => password.clone(),
-        None => read_password()?,
-    };
+    let password = password.given()?;
     let stored: UsersStored = Access::open(&flags.place)?.ask(&Request::AddUser {
         name: name.to_owned(),
         domain: flags.domain.clone(),
@@ -61,17 +58,23 @@ fn add(
     Ok(())
 }
 
-fn import(file: &Path, flags: &UserFlags, out: &mut Out) -> Result<(), Failure> {
+fn import(file: &Path, dry_run: bool, flags: &UserFlags, out: &mut Out) -> Result<(), Failure> {
     let mut bytes = Vec::new();
     match file.to_str() {
         Some("-") => io::stdin().read_to_end(&mut bytes).map(drop),
         _ => std::fs::File::open(file).and_then(|mut file| file.read_to_end(&mut bytes)).map(drop),
     }
     .map_err(during(format!("cannot read {}", file.display())))?;
-    let request = Request::ImportUsers { domain: flags.domain.clone(), length: bytes.len() as u64 };
+    let (domain, length) = (flags.domain.clone(), bytes.len() as u64);
+    let request = Request::ImportUsers { domain, length, dry_run };
     let stored: UsersStored = Access::open(&flags.place)?.ask_with(&request, &bytes)?;
+    if stored.mistake_count > 0 {
+        let (named, count) = (stored.mistakes, stored.mistake_count);
+        return Err(Failure::message(accounts::Error::BadLines { named, count }.to_string()));
+    }
+    let done = if dry_run { "dry run: would import" } else { "imported" };
     out.line(&format!(
-        "imported {} users into {}: {} new, {} with a new password",
+        "{done} {} users into {}: {} new, {} with a new password",
         stored.added + stored.changed + stored.unchanged,
         stored.domain,
         stored.added,
@@ -119,39 +122,6 @@ fn remove(name: &str, flags: &UserFlags, out: &mut Out) -> Result<(), Failure> {
     let request = Request::RemoveUser { name: name.to_owned(), domain: flags.domain.clone() };
     let removed: UserRemoved = Access::open(&flags.place)?.ask(&request)?;
     out.line(&format!("removed {}", removed.uri))
-}
-
-/// Reads a password from the standard input. At a terminal it asks twice, and the terminal does not
-/// show it.
-fn read_password() -> Result<String, Failure> {
-    if !io::stdin().is_terminal() {
-        return read_line();
-    }
-    let password = read_hidden("password: ")?;
-    if read_hidden("the same password again: ")? != password {
-        return Err(Failure::message("the two passwords differ: nothing is changed"));
-    }
-    Ok(password)
-}
-
-/// Asks with `prompt` at the terminal.
-fn read_hidden(prompt: &str) -> Result<String, Failure> {
-    let stdin = io::stdin();
-    let shown = tcgetattr(&stdin)?;
-    let mut hidden = shown.clone();
-    hidden.local_flags.remove(LocalFlags::ECHO);
-    tcsetattr(&stdin, SetArg::TCSAFLUSH, &hidden)?;
-    let _ = write!(io::stderr(), "{prompt}");
-    let line = read_line();
-    tcsetattr(&stdin, SetArg::TCSAFLUSH, &shown)?;
-    let _ = writeln!(io::stderr());
-    line
-}
-
-fn read_line() -> Result<String, Failure> {
-    let mut line = String::new();
-    io::stdin().read_line(&mut line).map_err(during("cannot read the password"))?;
-    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 fn note_unserved(domain: &str, is_served: bool) {

@@ -41,8 +41,12 @@ impl Panel {
         if let ["users", user, "phone"] = *rest {
             return self.link_for(request, session, user, form);
         }
-        if *rest == ["access", "second-factor"] {
-            return self.new_second_factor(session);
+        match *rest {
+            ["access", "second-factor"] => return self.new_second_factor(session),
+            ["backup", "download"] => return self.download(request, session, form),
+            ["backup", "restore"] => return self.try_restore(request, id, session, form),
+            ["import"] => return self.try_import(request, id, session, form),
+            _ => {}
         }
         let (notice, path) = match self.carry_out(request, id, session, rest, form) {
             Ok((text, path)) => ((false, text), path),
@@ -58,7 +62,7 @@ impl Panel {
 
     /// Makes a link for a phone of `user`, and shows it.
     fn link_for(&mut self, request: &Request, session: &Session, user: &str, form: &Form) -> Reply {
-        let client = Client { name: session.account.clone(), role: session.role };
+        let client = Client { name: session.account.clone(), role: session.role() };
         let wish = Wish {
             kind: form.get("kind"),
             transport: form.get("transport"),
@@ -88,7 +92,7 @@ impl Panel {
         rest: &[&str],
         form: &Form,
     ) -> Result<(String, String), Problem> {
-        let client = Client { name: session.account.clone(), role: session.role };
+        let client = Client { name: session.account.clone(), role: session.role() };
         let texts = self.texts;
         let here = || page_of(rest);
         let said = |text: &str, value: &str| fill(text, &[value]);
@@ -137,6 +141,10 @@ impl Panel {
                 self.ask(request, &client, &Question::Reload)?;
                 (texts.reloaded.to_owned(), here())
             }
+            ["backup", "restore", "apply"] => (self.apply_restore(request, id, &client)?, here()),
+            ["import", "apply"] => {
+                (self.apply_import(request, id, &client)?, "/panel/users".to_owned())
+            }
             ["access", "password"] => {
                 self.change_own_password(request, id, session, form)?;
                 (texts.password_saved.to_owned(), here())
@@ -150,7 +158,7 @@ impl Panel {
                 (texts.second_factor_off.to_owned(), here())
             }
             ["access", ref change @ ..] => {
-                if session.role < Role::Administrator {
+                if session.role() < Role::Administrator {
                     self.note(
                         request,
                         &client.name,
@@ -195,8 +203,11 @@ impl Panel {
         if form.raw("new") != form.raw("again") {
             return refused(texts.passwords_differ);
         }
-        self.put_account(request, name, form.raw("new"), session.role)?;
+        let proof = self.put_account(request, name, form.raw("new"), session.role())?;
         self.sessions.end_of(name, Some(id));
+        if let Some(session) = self.sessions.find(id, request.now, true) {
+            session.proof = proof;
+        }
         self.note(request, name, "change the own password", "", None);
         Ok(())
     }

@@ -10,6 +10,7 @@ use crate::rows;
 use crate::server::{Question, RecordFilter};
 use crate::tokens;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The default and the maximum number of rows of a list.
 const LIMITS: (usize, usize) = (50, 500);
@@ -37,8 +38,12 @@ impl Panel {
         if *rest == ["openapi.json"] && request.method == Method::Get {
             return Reply::file("application/json", include_str!("../assets/openapi.json"));
         }
-        match self.api_answer(request, rest) {
-            Ok(answer) => Reply::json(200, &answer),
+        let reply = match (request.method, rest) {
+            (Method::Get, ["backup"]) => self.api_backup(request),
+            _ => self.api_answer(request, rest).map(|answer| Reply::json(200, &answer)),
+        };
+        match reply {
+            Ok(reply) => reply,
             Err(Refusal(status, text)) => {
                 let reply = Reply::json(status, &json!({ "error": text }));
                 match status {
@@ -47,6 +52,21 @@ impl Panel {
                 }
             }
         }
+    }
+
+    fn api_backup(&mut self, request: &Request) -> Result<Reply, Refusal> {
+        let client = self.api_client(request)?;
+        let Some(query) = Form::parse(&request.query) else {
+            return refused(400, "the query cannot be read");
+        };
+        let (parts, mut on) = (["certificates", "records", "voicemail"], Vec::new());
+        only(query.names(), &parts)?;
+        for name in parts {
+            on.extend(flag(&query, name)?.then_some(name));
+        }
+        let lines = self.backup(request, &client, &|name| on.contains(&name));
+        let lines = lines.map_err(|problem| refusal(problem, Role::Administrator))?;
+        Ok(Reply::lines("backup.jsonl", lines))
     }
 
     fn api_answer(&mut self, request: &Request, rest: &[&str]) -> Result<Value, Refusal> {
@@ -118,24 +138,31 @@ impl Panel {
         }
     }
 
+    /// The client with the token of a request, if the token is right.
+    pub(crate) fn token_client(&self, request: &Request) -> Result<Option<Client>, store::Error> {
+        let given = request.authorization.as_deref().unwrap_or_default();
+        let Some((scheme, token)) = given.split_once(' ') else { return Ok(None) };
+        let hash = tokens::hash(token.trim());
+        let stored = self.data.panel_tokens()?.into_iter();
+        let found = stored.into_iter().find(|stored| stored.hash == hash);
+        let client = found.and_then(|token| {
+            Some(Client { role: Role::named(&token.role)?, name: format!("token {}", token.name) })
+        });
+        Ok(client.filter(|_| scheme.eq_ignore_ascii_case("bearer")))
+    }
+
     /// The token of a request.
     fn api_client(&mut self, request: &Request) -> Result<Client, Refusal> {
         if self.clients.must_wait(request.source, request.now) {
             return refused(429, "too many wrong tokens: wait ten minutes");
         }
         let given = request.authorization.as_deref().unwrap_or_default();
-        let Some((scheme, token)) = given.split_once(' ') else {
+        if !given.contains(' ') {
             return refused(401, "the header field Authorization: Bearer TOKEN is missing");
-        };
-        let hash = tokens::hash(token.trim());
-        let stored = self.data.panel_tokens().map_err(|it| Refusal(500, it.to_string()))?;
-        let found = stored.into_iter().find(|stored| stored.hash == hash);
-        let role = found.as_ref().and_then(|token| Role::named(&token.role));
-        match (found, role) {
-            (Some(found), Some(role)) if scheme.eq_ignore_ascii_case("bearer") => {
-                Ok(Client { name: format!("token {}", found.name), role })
-            }
-            _ => {
+        }
+        match self.token_client(request).map_err(|it| Refusal(500, it.to_string()))? {
+            Some(client) => Ok(client),
+            None => {
                 self.clients.note_failure(request.source, "", request.now);
                 let problem = Problem::Refused("wrong token".to_owned());
                 self.note(request, "", "use the HTTP API", "", Some(&problem));
@@ -176,6 +203,30 @@ fn question(request: &Request, rest: &[&str]) -> Result<(Question, Shape), Refus
             };
             let (user, password) = ((*user).to_owned(), password.to_owned());
             (Question::PutUser { user, password }, Shape::One)
+        }
+        (Post, ["users"]) => {
+            let body = body(request)?;
+            let members = body.as_object().into_iter().flat_map(|it| it.keys());
+            only(members.map(String::as_str), &["text", "domain", "dry_run"])?;
+            let Some(text) = body["text"].as_str() else {
+                return refused(422, "the member `text` is missing: expected lines name:password");
+            };
+            let domain = match &body["domain"] {
+                Value::Null => None,
+                Value::String(domain) => Some(domain.clone()),
+                _ => return refused(422, "the member `domain` is no text"),
+            };
+            let is_trial = match &body["dry_run"] {
+                Value::Null => false,
+                Value::Bool(is_trial) => *is_trial,
+                _ => return refused(422, "the member `dry_run` is neither true nor false"),
+            };
+            (Question::ImportUsers { text: text.as_bytes().into(), domain, is_trial }, Shape::One)
+        }
+        (Post, ["restore"]) => {
+            only(query.names(), &["dry_run"])?;
+            let (content, is_trial) = (Arc::from(&*request.body), flag(&query, "dry_run")?);
+            (Question::Restore { content, is_trial }, Shape::One)
         }
         (Delete, ["users", user]) => (Question::RemoveUser((*user).to_owned()), Shape::One),
         (Patch, ["users", user, "services"]) => {
@@ -245,6 +296,23 @@ fn whole(query: &Form, name: &str) -> Result<Option<u64>, Refusal> {
     match parsed {
         Ok(value) if value.as_ref().is_none_or(is_small) => Ok(value),
         _ => refused(422, &format!("the parameter `{name}` is not a whole number")),
+    }
+}
+
+/// Refuses names beside the `known` ones: a misspelt dry run must not change anything.
+fn only<'n>(mut names: impl Iterator<Item = &'n str>, known: &[&str]) -> Result<(), Refusal> {
+    match names.find(|name| !known.contains(name)) {
+        None => Ok(()),
+        Some(other) => refused(422, &format!("`{other}` is not one of {}", known.join(", "))),
+    }
+}
+
+/// The parameter `name`, which is `true` or `false`.
+fn flag(query: &Form, name: &str) -> Result<bool, Refusal> {
+    match query.get(name) {
+        "true" => Ok(true),
+        "false" | "" => Ok(false),
+        _ => refused(422, &format!("the parameter `{name}` is neither true nor false")),
     }
 }
 

@@ -1,8 +1,14 @@
 //! Fields of forms and queries (`application/x-www-form-urlencoded`), and segments of paths.
 
+use std::sync::Arc;
+
 /// The fields of a form or a query, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Form(Vec<(String, String)>);
+pub(crate) struct Form {
+    fields: Vec<(String, String)>,
+    /// The file or the text that was uploaded.
+    pub(crate) content: Arc<[u8]>,
+}
 
 /// The maximum number of fields.
 const MAX_FIELDS: usize = 64;
@@ -19,7 +25,12 @@ impl Form {
                 Some((decoded(name, true)?, decoded(value, true)?))
             })
             .collect::<Option<_>>()?;
-        (fields.len() <= MAX_FIELDS).then_some(Self(fields))
+        Self::new(fields, Arc::default())
+    }
+
+    /// A form of these fields. `None` if there are too many.
+    pub(crate) fn new(fields: Vec<(String, String)>, content: Arc<[u8]>) -> Option<Self> {
+        (fields.len() <= MAX_FIELDS).then_some(Self { fields, content })
     }
 
     /// The first value of the field, without space at its ends; an empty text without such a field.
@@ -27,9 +38,14 @@ impl Form {
         self.raw(name).trim()
     }
 
+    /// The names of the fields.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|(name, _)| &**name)
+    }
+
     /// The first value of the field as it is, such as a password.
     pub(crate) fn raw(&self, name: &str) -> &str {
-        let mut fields = self.0.iter();
+        let mut fields = self.fields.iter();
         fields.find_map(|(found, value)| (found == name).then_some(&**value)).unwrap_or_default()
     }
 

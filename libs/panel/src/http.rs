@@ -132,6 +132,12 @@ impl Reply {
             .with("content-disposition", format!("attachment; filename=\"{name}\""))
     }
 
+    /// A file of lines of JSON.
+    pub(crate) fn lines(name: &str, text: String) -> Self {
+        Self::new(200, "application/x-ndjson", text.into_bytes())
+            .with("content-disposition", format!("attachment; filename=\"{name}\""))
+    }
+
     /// A sound file (WAV).
     pub(crate) fn sound(bytes: Vec<u8>) -> Self {
         Self::new(200, "audio/wav", bytes)

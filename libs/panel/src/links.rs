@@ -1,5 +1,5 @@
 //! Links to the settings of phones. A link has a random secret, is for one fetch, and expires. It
-//! is in memory: a restart ends it.
+//! is stored as a hash until it is fetched, so that it survives a restart.
 
 use crate::server::Mark;
 use crate::templates::Template;
@@ -7,12 +7,15 @@ use crate::tokens;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
+use store::PhoneLink;
 
 /// The time after which a link expires.
 pub(crate) const LIFE: Duration = Duration::from_secs(24 * 3600);
 /// The time after the first fetch until which its source may repeat it: phones ask twice, with and
 /// without a name of their own.
 const REPEATED: Duration = Duration::from_secs(60);
+/// The transports of phones.
+pub(crate) const TRANSPORTS: [&str; 3] = ["udp", "tcp", "tls"];
 /// The maximum number of links. Beyond it, the oldest one ends.
 const MAX_LINKS: usize = 1024;
 /// The maximum number of links of a user.
@@ -38,6 +41,34 @@ pub(crate) struct Link {
     pub(crate) fetched: Option<(Duration, IpAddr)>,
 }
 
+impl Link {
+    fn has_expired(&self, now: Duration) -> bool {
+        now.saturating_sub(self.made) >= LIFE
+    }
+
+    /// The link as it is stored, with the random `secret`.
+    pub(crate) fn stored(&self, secret: &str) -> PhoneLink {
+        PhoneLink {
+            hash: tokens::hash(secret),
+            user: self.user.clone(),
+            kind: self.template.name.to_owned(),
+            server: self.server.clone(),
+            transport: self.transport.to_owned(),
+            port: self.port,
+            mark: self.mark,
+            made: self.made.as_secs(),
+        }
+    }
+
+    /// The stored link. `None` if this version has no such phone or transport.
+    fn of_stored(stored: PhoneLink) -> Option<Self> {
+        let PhoneLink { user, kind, server, transport, port, mark, made, .. } = stored;
+        let transport = TRANSPORTS.into_iter().find(|it| *it == transport)?;
+        let (template, made) = (Template::named(&kind)?, Duration::from_secs(made));
+        Some(Self { user, template, server, transport, port, mark, made, fetched: None })
+    }
+}
+
 /// A link that was made.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
@@ -48,15 +79,44 @@ pub(crate) struct Made {
     pub(crate) template: &'static Template,
 }
 
+/// The hash of the secret of a link.
+type Hash = [u8; 32];
+
 /// All links, by the hashes of their secrets.
 #[derive(Debug, Default)]
-pub(crate) struct Links(HashMap<[u8; 32], Link>);
+pub(crate) struct Links(HashMap<Hash, Link>);
 
 impl Links {
-    /// Adds a link with the random `secret`.
-    pub(crate) fn add(&mut self, secret: &str, link: Link) {
-        self.0.retain(|_, it| link.made.saturating_sub(it.made) < LIFE);
-        let oldest = |links: &HashMap<[u8; 32], Link>, user: Option<&str>| {
+    /// The stored links that have not expired at `now`, and the hashes of the others.
+    pub(crate) fn of_stored(stored: Vec<PhoneLink>, now: Duration) -> (Self, Vec<Hash>) {
+        let (mut links, mut ended) = (HashMap::new(), Vec::new());
+        for link in stored {
+            let hash = link.hash;
+            match Link::of_stored(link).filter(|link| !link.has_expired(now)) {
+                Some(link) => drop(links.insert(hash, link)),
+                None => ended.push(hash),
+            }
+        }
+        (Self(links), ended)
+    }
+
+    /// Ends the links that have expired. Returns the hashes of those that were not fetched.
+    pub(crate) fn end_old(&mut self, now: Duration) -> Vec<Hash> {
+        let mut ended = Vec::new();
+        self.0.retain(|hash, link| {
+            let has_expired = link.has_expired(now);
+            if has_expired && link.fetched.is_none() {
+                ended.push(*hash);
+            }
+            !has_expired
+        });
+        ended
+    }
+
+    /// Adds a link with the random `secret`. Returns the hash of the one that ends for it, if there
+    /// are too many.
+    pub(crate) fn add(&mut self, secret: &str, link: Link) -> Option<Hash> {
+        let oldest = |links: &HashMap<Hash, Link>, user: Option<&str>| {
             let of = links.iter().filter(|(_, it)| user.is_none_or(|user| user == it.user));
             of.min_by_key(|(_, it)| it.made).map(|(hash, _)| *hash)
         };
@@ -68,6 +128,7 @@ impl Links {
         };
         surplus.map(|hash| self.0.remove(&hash));
         self.0.insert(tokens::hash(secret), link);
+        surplus
     }
 
     /// The link with this secret, if `source` may fetch it now.
@@ -79,7 +140,7 @@ impl Links {
     ) -> Option<&mut Link> {
         let link = self.0.get_mut(&tokens::hash(secret))?;
         let may = match link.fetched {
-            None => now.saturating_sub(link.made) < LIFE,
+            None => !link.has_expired(now),
             Some((at, by)) => by == source && now.saturating_sub(at) < REPEATED,
         };
         may.then_some(link)
@@ -87,7 +148,7 @@ impl Links {
 
     /// The links of a user that have not expired, the latest first.
     pub(crate) fn of(&self, user: &str, now: Duration) -> Vec<&Link> {
-        let is_it = |it: &&Link| it.user == user && now.saturating_sub(it.made) < LIFE;
+        let is_it = |it: &&Link| it.user == user && !it.has_expired(now);
         let mut links: Vec<_> = self.0.values().filter(is_it).collect();
         links.sort_by_key(|it| std::cmp::Reverse(it.made));
         links
@@ -133,6 +194,25 @@ mod tests {
         assert!(links.find("b", source(1), end).is_none());
         assert_eq!(links.of("alice", end - at(1)).len(), 2);
         assert_eq!((links.of("bob", at(100)).len(), links.of("alice", end).len()), (0, 0));
+    }
+
+    #[test]
+    fn stored_links_hold_until_they_expire() {
+        let at = Duration::from_secs;
+        let stored = |secret: &str, made| link("alice", made).stored(secret);
+        let other = PhoneLink { kind: "fax".to_owned(), ..stored("c", 100) };
+        let now = at(99) + LIFE;
+        let all = vec![stored("a", 100), stored("b", 99), other.clone()];
+        let (mut links, ended) = Links::of_stored(all, now);
+        assert_eq!(ended, [tokens::hash("b"), other.hash]);
+        assert_eq!(links.find("a", source(1), now).unwrap().stored("a"), stored("a", 100));
+        assert!(links.end_old(now).is_empty());
+        assert_eq!(links.end_old(now + at(1)), [tokens::hash("a")]);
+        assert!(links.0.is_empty());
+        // One that was fetched is not stored any more.
+        let fetched = Some((now, source(1)));
+        links.add("d", Link { fetched, ..link("alice", 100) });
+        assert!(links.end_old(now + at(1)).is_empty());
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Panel {
         let found = self.users.find(&id, request.now, is_use).cloned();
         // A session ends with its user, and with the password that opened it.
         let is_valid = |session: &Session<Mark>| {
-            self.server.mark(&session.account).is_ok_and(|mark| mark == Some(session.role))
+            self.server.mark(&session.account).is_ok_and(|mark| mark == Some(session.proof))
         };
         let Some(session) = found.filter(is_valid) else {
             self.users.end(&id);
@@ -300,7 +300,7 @@ impl Panel {
         // Other sessions end, because their mark is an old one.
         let mark = self.server.mark(&user).map_err(Problem::Refused)?;
         if let (Some(session), Some(mark)) = (self.users.find(id, request.now, true), mark) {
-            session.role = mark;
+            session.proof = mark;
         }
         Ok(())
     }

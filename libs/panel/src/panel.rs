@@ -5,14 +5,16 @@ use crate::clients::Clients;
 use crate::form::Form;
 use crate::http::{Method, Reply, Request};
 use crate::links::Links;
+use crate::multipart;
 use crate::pages::frame::{View, page};
 use crate::pages::login;
 use crate::password;
 use crate::role::Role;
 use crate::server::{Mark, Question, Server};
-use crate::sessions::{MAX_SESSIONS, MAX_USER_SESSIONS, Session, Sessions};
+use crate::sessions::{MAX_SESSIONS, MAX_USER_SESSIONS, Session, Sessions, Standing};
 use crate::texts::{ENGLISH, Texts};
 use crate::tokens;
+use crate::uploads::Pending;
 use maud::html;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -51,6 +53,8 @@ pub struct Panel {
     pub(crate) user_clients: Clients,
     /// The links for phones.
     pub(crate) links: Links,
+    /// The uploaded content that waits for its confirmation.
+    pub(crate) pending: Option<Pending>,
     pub(crate) texts: &'static Texts,
     /// The key of the link that makes the first administrator.
     setup_key: Option<String>,
@@ -105,9 +109,21 @@ impl Panel {
             users: Sessions::new(config.idle, MAX_USER_SESSIONS),
             user_clients: Clients::default(),
             links: Links::default(),
+            pending: None,
             texts: &ENGLISH,
             setup_key: None,
         }
+    }
+
+    /// Takes the links for phones that an earlier run has stored, and removes those that have expired
+    /// at `now`, the time since 1970.
+    ///
+    /// # Errors
+    /// [`store::Error`] if the storage fails.
+    pub fn load(&mut self, now: Duration) -> Result<(), store::Error> {
+        let (links, ended) = Links::of_stored(self.data.phone_links()?, now);
+        self.links = links;
+        ended.iter().try_for_each(|hash| self.data.remove_phone_link(hash).map(drop))
     }
 
     /// The path of the page that makes the first administrator, with a new key. `None` if there is
@@ -127,6 +143,8 @@ impl Panel {
 
     /// Answers a request.
     pub fn answer(&mut self, request: &Request) -> Reply {
+        self.forget_pending(request.now);
+        self.end_old_links(request.now);
         let Some(segments) = request.segments() else {
             return match request.path.starts_with("/api/") {
                 true => Reply::json(400, &json!({ "error": "the path cannot be read" })),
@@ -176,17 +194,18 @@ impl Panel {
     fn with_session(&mut self, request: &Request, rest: &[&str], form: &Form) -> Reply {
         let is_use = !request.is_poll;
         let id = request.cookie(&request.cookie_name(ACCOUNT)).unwrap_or_default().to_owned();
-        let Some(session) = self.sessions.find(&id, request.now, is_use) else {
+        let found = self.sessions.find(&id, request.now, is_use).cloned();
+        let Some(session) = found.filter(|session| self.is_valid(session)) else {
+            self.sessions.end(&id);
             return Reply::see("/panel/login");
         };
         if request.method == Method::Post {
             if !tokens::is_equal(form.get("csrf"), &session.csrf) {
                 return self.failure(403);
             }
-            let session = session.clone();
             return self.act(request, &id, &session, rest, form);
         }
-        let mut session = session.clone();
+        let mut session = session;
         if is_use && let Some(kept) = self.sessions.find(&id, request.now, true) {
             session.notice = kept.notice.take();
         }
@@ -203,11 +222,25 @@ impl Panel {
         }
     }
 
+    /// The role of the session of a request, if the request is not from another site.
+    pub(crate) fn session_role(&mut self, request: &Request) -> Option<Role> {
+        let id = request.cookie(&request.cookie_name(ACCOUNT))?.to_owned();
+        let session = self.sessions.find(&id, request.now, false)?.clone();
+        (!request.is_foreign() && self.is_valid(&session)).then(|| session.role())
+    }
+
+    /// Returns true if the account has the password and the role with which the session began.
+    fn is_valid(&self, session: &Session) -> bool {
+        let account =
+            |it: &PanelAccount| it.name == session.account && standing(it) == Some(session.proof);
+        self.data.panel_accounts().is_ok_and(|accounts| accounts.iter().any(account))
+    }
+
     /// The circumstances of a page of `session`.
     pub(crate) fn view<'s>(&self, session: &'s Session) -> View<'s> {
-        let Session { account, role, csrf, notice, .. } = session;
+        let Session { account, csrf, notice, .. } = session;
         let notice = notice.clone();
-        View { texts: self.texts, account, role: *role, csrf, notice }
+        View { texts: self.texts, account, role: session.role(), csrf, notice }
     }
 
     /// Asks the server, if the role of `client` suffices, and stores the action.
@@ -265,9 +298,9 @@ impl Panel {
         let account = accounts.into_iter().find(|account| account.name == name);
         let stored = account.as_ref().map(|account| account.password.as_str());
         let is_right = password::is_right(given, stored);
-        let role = account.as_ref().and_then(|account| Role::named(&account.role));
+        let proof = account.as_ref().and_then(standing);
         let is_right = is_right && self.takes_code(name, form.get("code"), request.now);
-        let (true, Some(role)) = (is_right, role) else {
+        let (true, Some(proof)) = (is_right, proof) else {
             self.clients.note_failure(request.source, name, request.now);
             let problem = Problem::Refused("wrong name or password".to_owned());
             self.note(request, name, "log in", "", Some(&problem));
@@ -275,18 +308,18 @@ impl Panel {
         };
         self.clients.note_success(request.source, name);
         self.note(request, name, "log in", "", None);
-        self.open_session(request, name, role)
+        self.open_session(request, name, proof)
     }
 
     /// Opens a session with a new identifier, and ends the one of the request.
-    fn open_session(&mut self, request: &Request, account: &str, role: Role) -> Reply {
+    fn open_session(&mut self, request: &Request, account: &str, proof: Standing) -> Reply {
         let cookie = request.cookie_name(ACCOUNT);
         if let Some(id) = request.cookie(&cookie) {
             self.sessions.end(id);
         }
         let [id, csrf] = [(), ()].map(|()| tokens::text((self.random)()));
         let set = request.set_cookie(ACCOUNT, &id);
-        self.sessions.open(id, csrf, account, role, request.now);
+        self.sessions.open(id, csrf, account, proof, request.now);
         Reply::see("/panel/").with("set-cookie", set)
     }
 
@@ -319,31 +352,33 @@ impl Panel {
             true => self.put_account(request, &name, form.raw("new"), Role::Administrator),
             false => Err(Problem::Refused(texts.passwords_differ.to_owned())),
         };
-        if let Err(problem) = stored {
-            let text = match problem {
-                Problem::Refused(text) => text,
-                _ => texts.failed.to_owned(),
-            };
-            let page = login::setup(texts, form.get("key"), Some(&(true, text)));
-            return Reply::page(422, page);
-        }
+        let proof = match stored {
+            Ok(proof) => proof,
+            Err(problem) => {
+                let text = match problem {
+                    Problem::Refused(text) => text,
+                    _ => texts.failed.to_owned(),
+                };
+                let page = login::setup(texts, form.get("key"), Some(&(true, text)));
+                return Reply::page(422, page);
+            }
+        };
         self.setup_key = None;
         self.clients.note_success(request.source, &name);
         self.note(request, &name, "make the first administrator", &name, None);
-        self.open_session(request, &name, Role::Administrator)
+        self.open_session(request, &name, proof)
     }
 
-    /// Stores an account with a new password.
+    /// Stores an account with a new password. Returns the proof of its next sessions.
     pub(crate) fn put_account(
         &mut self,
         request: &Request,
         name: &str,
         given: &str,
         role: Role,
-    ) -> Result<(), Problem> {
+    ) -> Result<Standing, Problem> {
         let refused = |text: &str| Problem::Refused(text.to_owned());
-        let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-        if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_of_name) {
+        if !is_account_name(name) {
             return Err(refused(self.texts.bad_account));
         }
         if !password::is_good(given) {
@@ -352,13 +387,14 @@ impl Panel {
         let mut salt = [0; 16];
         salt.copy_from_slice(&(self.random)()[..16]);
         let password = password::hash(given, salt).ok_or_else(|| refused(self.texts.failed))?;
-        self.data.put_panel_account(&PanelAccount {
+        let account = PanelAccount {
             name: name.to_owned(),
             role: role.name().to_owned(),
             password,
             created: request.now.as_secs(),
-        })?;
-        Ok(())
+        };
+        self.data.put_panel_account(&account)?;
+        standing(&account).ok_or(Problem::NotAllowed)
     }
 
     /// A page about a failure, without a session.
@@ -372,9 +408,25 @@ impl Panel {
     }
 }
 
+/// The proof of sessions of `account`. `None` if its role is not known.
+fn standing(account: &PanelAccount) -> Option<Standing> {
+    let mark = tokens::hash(&format!("{} {}", account.role, account.password));
+    Some(Standing { role: Role::named(&account.role)?, mark })
+}
+
+/// Returns true if an account may have this name.
+#[must_use]
+pub fn is_account_name(name: &str) -> bool {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_of_name)
+}
+
 /// The fields of a form that was posted.
 fn posted(request: &Request) -> Option<Form> {
     let kind = request.content_type.split(';').next().unwrap_or_default().trim();
+    if kind.eq_ignore_ascii_case("multipart/form-data") {
+        return multipart::form(&request.content_type, &request.body);
+    }
     let is_form = kind.eq_ignore_ascii_case("application/x-www-form-urlencoded");
     Form::parse(std::str::from_utf8(&request.body).ok().filter(|_| is_form)?)
 }

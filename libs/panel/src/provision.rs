@@ -1,7 +1,7 @@
 //! The making of links for phones, and the fetch of the settings by such a link.
 
 use crate::http::{Reply, Request};
-use crate::links::{LIFE, Link, Made};
+use crate::links::{LIFE, Link, Made, TRANSPORTS};
 use crate::pages::users::address;
 use crate::panel::{Client, Panel, Problem};
 use crate::role::Role;
@@ -12,8 +12,6 @@ use crate::tokens;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The transports of phones.
-const TRANSPORTS: [&str; 3] = ["udp", "tcp", "tls"];
 /// The number of records that are searched for a call of a new phone.
 const LOOKED_AT: usize = 20;
 
@@ -89,7 +87,10 @@ impl Panel {
             return Err(Problem::NotFound);
         }
         let secret = tokens::text((self.random)());
-        self.links.add(&secret, link);
+        self.data.put_phone_link(&link.stored(&secret))?;
+        if let Some(surplus) = self.links.add(&secret, link) {
+            self.data.remove_phone_link(&surplus)?;
+        }
         let scheme = if request.is_secure { "https" } else { "http" };
         let url = format!("{scheme}://{}/panel/phone/{secret}/{}", request.host, template.file);
         Ok(Made { url, until: (request.now + LIFE).as_secs(), template })
@@ -110,6 +111,10 @@ impl Panel {
         let mut password = tokens::text((self.random)());
         password.truncate(32);
         let Some(text) = file(&link, &password) else { return self.failure(404) };
+        // A link that is used is not stored any more, whatever follows.
+        if self.data.remove_phone_link(&tokens::hash(secret)).is_err() {
+            return self.failure(422);
+        }
         let question = Question::PutUser { user: link.user.clone(), password };
         let stored = self.server.ask(&question).map_err(Problem::Refused);
         let account = format!("phone link of {}", link.user);
@@ -123,6 +128,14 @@ impl Panel {
             link.mark = mark.unwrap_or_default();
         }
         Reply::settings(link.template.kind, text)
+    }
+
+    /// Ends the links that have expired.
+    pub(crate) fn end_old_links(&mut self, now: Duration) {
+        for hash in self.links.end_old(now) {
+            // One that stays stored ends at the next start.
+            let _ = self.data.remove_phone_link(&hash);
+        }
     }
 
     /// The links of a user with their states: `waits`, `fetched`, `registered` or `heard`, by the

@@ -9,7 +9,7 @@ pub enum Role {
     Reader,
     /// Changes users, ends calls, lifts bans.
     Operator,
-    /// Reloads the configuration; changes accounts and tokens, and sees actions.
+    /// Makes and restores backups; reloads the configuration; changes accounts and tokens, and sees actions.
     Administrator,
 }
 

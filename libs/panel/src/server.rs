@@ -2,6 +2,7 @@
 
 use crate::role::Role;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// A request to the server. Each variant names the rows of its answer, which are those of the
 /// commands with `--json`. A user is `name@domain`, or `name` if one domain is served.
@@ -102,6 +103,31 @@ pub enum Question {
     Reload,
     /// The findings about the server and its machine.
     Doctor,
+    /// A backup with further parts. Each row is a line, as a text.
+    Backup {
+        /// True for certificates with their keys.
+        certificates: bool,
+        /// True for records of calls.
+        records: bool,
+        /// True for the messages of mailboxes.
+        voicemail: bool,
+    },
+    /// Restores a backup. The row is the effect.
+    Restore {
+        /// The backup.
+        content: Arc<[u8]>,
+        /// True to compute the effect only.
+        is_trial: bool,
+    },
+    /// Adds the users of a list, or changes their passwords. The row is the effect.
+    ImportUsers {
+        /// Lines `name:password`.
+        text: Arc<[u8]>,
+        /// The domain of the users, if several are served.
+        domain: Option<String>,
+        /// True to check the lines only. The row has their mistakes.
+        is_trial: bool,
+    },
 }
 
 /// A selection of records of calls.
@@ -132,11 +158,14 @@ impl Question {
             | Self::EndRegistration { .. }
             | Self::EndCall(_)
             | Self::DeleteMessage { .. }
+            | Self::ImportUsers { .. }
             | Self::Trace(_)
             | Self::Unban(_) => Role::Operator,
             // Mailboxes are for their users only: no page for accounts and no request of the API
             // asks for one.
-            Self::Voicemail(_) | Self::Reload => Role::Administrator,
+            Self::Voicemail(_) | Self::Reload | Self::Backup { .. } | Self::Restore { .. } => {
+                Role::Administrator
+            }
             _ => Role::Reader,
         }
     }
@@ -156,7 +185,7 @@ impl Question {
         }
     }
 
-    /// The action and its object, if this changes anything.
+    /// The action and its object, if it is recorded: a change, or a trial of uploaded data.
     pub(crate) fn action(&self) -> Option<(&'static str, &str)> {
         Some(match self {
             Self::PutUser { user, .. } => ("put user", user),
@@ -167,6 +196,13 @@ impl Question {
             Self::DeleteMessage { user, .. } => ("delete message", user),
             Self::Unban(source) => ("lift ban", source),
             Self::Reload => ("reload", ""),
+            Self::Backup { .. } => ("make backup", ""),
+            Self::Restore { is_trial: false, .. } => ("restore backup", ""),
+            Self::Restore { is_trial: true, .. } => ("try backup", ""),
+            Self::ImportUsers { is_trial, domain, .. } => {
+                let action = if *is_trial { "try import of users" } else { "import users" };
+                (action, domain.as_deref().unwrap_or_default())
+            }
             _ => return None,
         })
     }

@@ -1,6 +1,7 @@
 //! Sessions of people at the panel, in memory. A restart ends them.
 
 use crate::role::Role;
+use crate::server::Mark;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -14,12 +15,19 @@ pub(crate) const MAX_USER_SESSIONS: usize = 4096;
 /// The maximum number of sessions of an account.
 const MAX_OF_ACCOUNT: usize = 16;
 
-/// A session of an account with its role, or of a user with other rights `R`.
+/// The role of an account, and a mark that changes with its password and its role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) role: Role,
+    pub(crate) mark: Mark,
+}
+
+/// A session of an account, or of a user. It ends when `proof` is not that of the owner any more.
 #[derive(Clone, Debug)]
-pub(crate) struct Session<R = Role> {
+pub(crate) struct Session<R = Standing> {
     /// The account, or the user as `name@domain`.
     pub(crate) account: String,
-    pub(crate) role: R,
+    pub(crate) proof: R,
     /// The value that each form of the session contains.
     pub(crate) csrf: String,
     /// A message for the next page: true if it is about a failure.
@@ -30,12 +38,19 @@ pub(crate) struct Session<R = Role> {
 
 /// All sessions, by their identifiers.
 #[derive(Debug)]
-pub(crate) struct Sessions<R = Role> {
+pub(crate) struct Sessions<R = Standing> {
     /// The time without use after which a session ends.
     idle: Duration,
     /// The maximum number.
     most: usize,
     open: HashMap<String, Session<R>>,
+}
+
+impl Session {
+    /// The role of the account.
+    pub(crate) const fn role(&self) -> Role {
+        self.proof.role
+    }
 }
 
 impl<R> Sessions<R> {
@@ -45,7 +60,14 @@ impl<R> Sessions<R> {
 
     /// Opens a session with the identifier `id`, and the value `csrf` in its forms. Both are
     /// random.
-    pub(crate) fn open(&mut self, id: String, csrf: String, account: &str, role: R, now: Duration) {
+    pub(crate) fn open(
+        &mut self,
+        id: String,
+        csrf: String,
+        account: &str,
+        proof: R,
+        now: Duration,
+    ) {
         self.end_old(now);
         let least_used = |open: &HashMap<String, Session<R>>, account: Option<&str>| {
             let of = open.iter().filter(|(_, it)| account.is_none_or(|name| name == it.account));
@@ -61,7 +83,7 @@ impl<R> Sessions<R> {
         };
         surplus.map(|id| self.open.remove(&id));
         let account = account.to_owned();
-        let session = Session { account, role, csrf, notice: None, began: now, used: now };
+        let session = Session { account, proof, csrf, notice: None, began: now, used: now };
         self.open.insert(id, session);
     }
 
@@ -109,7 +131,7 @@ mod tests {
     #[test]
     fn a_session_ends_without_use_and_at_the_end_of_its_life() {
         let mut sessions = Sessions::new(Duration::from_secs(600), MAX_SESSIONS);
-        let open = |sessions: &mut Sessions, id: &str| {
+        let open = |sessions: &mut Sessions<Role>, id: &str| {
             sessions.open(id.to_owned(), "c".to_owned(), "eve", Role::Reader, at(0));
         };
         open(&mut sessions, "a");

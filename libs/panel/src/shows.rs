@@ -4,7 +4,7 @@ use crate::form::Form;
 use crate::http::{Reply, Request};
 use crate::pages::access::Lists;
 use crate::pages::calls::Wanted;
-use crate::pages::{access, calls, overview, system, traces, trunks, users};
+use crate::pages::{access, backup, calls, import, overview, system, traces, trunks, users};
 use crate::panel::{Client, Panel, Problem};
 use crate::role::Role;
 use crate::rows;
@@ -31,7 +31,7 @@ impl Panel {
         form: &Form,
     ) -> Result<Reply, Problem> {
         let view = self.view(session);
-        let client = Client { name: session.account.clone(), role: session.role };
+        let client = Client { name: session.account.clone(), role: session.role() };
         let ask = |question: &Question| self.ask(request, &client, question);
         let one = |question: &Question| {
             ask(question).map(|rows| rows.into_iter().next().unwrap_or_default())
@@ -113,9 +113,12 @@ impl Panel {
                 let check = one(&Question::Check)?;
                 system::system(&view, &certificates, &check, findings.as_deref())
             }
+            ["import"] if view.may(Role::Operator) => import::form_page(&view),
+            ["backup"] if view.may(Role::Administrator) => backup::form_page(&view),
+            ["import" | "backup"] => return Err(Problem::NotAllowed),
             ["access"] => {
                 let before = form.get("before").parse().ok();
-                let is_administrator = session.role == Role::Administrator;
+                let is_administrator = session.role() == Role::Administrator;
                 let lists = is_administrator.then(|| self.lists(before)).transpose()?;
                 let has_second = self.data.second_factor(&session.account)?.is_some();
                 access::access(&view, has_second, lists.as_ref())

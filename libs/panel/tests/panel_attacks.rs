@@ -4,13 +4,14 @@ mod own_page;
 mod phones;
 mod rig;
 mod second_factor;
+mod uploads;
 
 use panel::{Method, Question, Role};
 use rig::{PASSWORD, Rig, asked, field, text};
 use std::time::Duration;
 
 /// The pages of a session.
-const PAGES: [&str; 17] = [
+const PAGES: [&str; 19] = [
     "/panel/",
     "/panel/users",
     "/panel/users?search=a",
@@ -27,11 +28,13 @@ const PAGES: [&str; 17] = [
     "/panel/route?number=112",
     "/panel/bans",
     "/panel/system?doctor=1",
+    "/panel/import",
+    "/panel/backup",
     "/panel/access",
 ];
 
 /// The forms of a session, with their content.
-const FORMS: [(&str, &str, Role); 14] = [
+const FORMS: [(&str, &str, Role); 15] = [
     ("/panel/users", "user=bob&new=secret", Role::Operator),
     ("/panel/users/bob/password", "new=secret", Role::Operator),
     ("/panel/users/bob/services", "busy=carol", Role::Operator),
@@ -40,6 +43,7 @@ const FORMS: [(&str, &str, Role); 14] = [
     ("/panel/calls/end", "id=7", Role::Operator),
     ("/panel/bans/lift", "source=192.0.2.9", Role::Operator),
     ("/panel/system/reload", "", Role::Administrator),
+    ("/panel/backup/download", "records=1", Role::Administrator),
     ("/panel/access/accounts", "name=mal&new=0123456789&role=reader", Role::Administrator),
     ("/panel/access/accounts/remove", "name=mal", Role::Administrator),
     ("/panel/access/tokens", "name=ci&role=administrator", Role::Administrator),

@@ -8,6 +8,7 @@ mod messages;
 mod panel;
 pub mod postgres;
 mod queued;
+mod replacement;
 pub mod sqlite;
 mod voicemail;
 
@@ -16,9 +17,10 @@ pub use error::Error;
 pub use log::{Log, Severity};
 pub use messages::{KeptMessage, KeptMessages, MessageLimits, Oldest};
 pub use panel::{
-    MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken, SecondFactor,
+    MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken, PhoneLink, SecondFactor,
 };
 pub use queued::{Patience, QueuedMessages};
+pub use replacement::{Difference, PanelSet, Replace, Replaced, Replacement, UserSet};
 pub use voicemail::VoiceMessage;
 
 use sip::Instant;
@@ -282,7 +284,9 @@ pub struct JournalHealth {
 pub const SECRET_LENGTH: usize = 32;
 
 /// The persistent data of a server.
-pub trait Storage: Users + Registrations + CallRecords + KeptMessages + PanelData {
+pub trait Storage:
+    Users + Registrations + CallRecords + KeptMessages + PanelData + Replace
+{
     /// Random bytes, generated once: the key of everything that must stay valid after a restart.
     ///
     /// # Errors

@@ -39,6 +39,27 @@ pub struct PanelToken {
     pub created: u64,
 }
 
+/// A link to the settings of a phone that was not fetched yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhoneLink {
+    /// The SHA-256 hash of its secret.
+    pub hash: [u8; 32],
+    /// The user, `name@domain`.
+    pub user: String,
+    /// The kind of phone, in the form of the owner.
+    pub kind: String,
+    /// The host of the server, as the phone reaches it.
+    pub server: String,
+    /// The transport.
+    pub transport: String,
+    /// The port of the server.
+    pub port: u16,
+    /// A value that changes with the password of the user, a hash.
+    pub mark: [u8; 32],
+    /// The time of its creation in seconds since 1970.
+    pub made: u64,
+}
+
 /// An action by the panel or the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PanelAction {
@@ -114,6 +135,24 @@ pub trait PanelData: Send + Sync {
     /// # Errors
     /// [`Error`] if the storage fails.
     fn remove_panel_token(&self, name: &str) -> Result<bool, Error>;
+
+    /// All links for phones.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn phone_links(&self) -> Result<Vec<PhoneLink>, Error>;
+
+    /// Stores a link for a phone.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn put_phone_link(&self, link: &PhoneLink) -> Result<(), Error>;
+
+    /// Removes the link for a phone with this hash. Returns false if there was none.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn remove_phone_link(&self, hash: &[u8; 32]) -> Result<bool, Error>;
 
     /// Stores an action.
     ///

@@ -1,8 +1,20 @@
 //! The error of user management.
 
+use serde::{Deserialize, Serialize};
 use sip_server::CallServices;
 use std::fmt;
 use std::io;
+
+/// A line of an import that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BadLine {
+    /// The number of the line, from 1.
+    pub(crate) line: u64,
+    /// The column of the fault in characters, from 1.
+    pub(crate) column: usize,
+    /// The fault.
+    pub(crate) text: String,
+}
 
 /// A failure of user management.
 #[derive(Debug)]
@@ -62,8 +74,8 @@ pub(crate) enum Error {
     },
     /// An import contains invalid lines.
     BadLines {
-        /// The first of them: line number and message.
-        named: Vec<(u64, String)>,
+        /// The first of them.
+        named: Vec<BadLine>,
         /// The total number of invalid lines.
         count: u64,
     },
@@ -133,8 +145,8 @@ impl fmt::Display for Error {
             ),
             Self::BadLines { named, count } => {
                 write!(f, "nothing was imported, {count} lines cannot be used:")?;
-                for (number, text) in named {
-                    write!(f, "\n  line {number}: {text}")?;
+                for BadLine { line, column, text } in named {
+                    write!(f, "\n  line {line}, column {column}: {text}")?;
                 }
                 match count - named.len() as u64 {
                     0 => Ok(()),

@@ -1,11 +1,11 @@
 //! Import of user lists, and computation of their hashes on all processors.
 
-use super::error::Error;
+use super::error::{BadLine, Error};
 use super::logins::{AuthNames, user};
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 use store::User;
-use users::{Credentials, LineError, Reader};
+use users::{Credentials, LineError, MAX_LINE, Reader};
 
 /// The maximum number of invalid lines reported individually.
 const MAX_NAMED_LINES: usize = 10;
@@ -59,11 +59,10 @@ struct Line {
 }
 
 impl Line {
-    fn of(line: &users::Line<'_>) -> Result<Self, String> {
-        let Credentials::Password(password) = line.credentials else {
-            return Err("an HA1 serves one algorithm only; expected name:password".to_owned());
-        };
-        Ok(Self {
+    /// The line of a user with a password. `None` if it has an HA1.
+    fn of(line: &users::Line<'_>) -> Option<Self> {
+        let Credentials::Password(password) = line.credentials else { return None };
+        Some(Self {
             name: line.name.to_owned(),
             auth_name: line.auth_name.map(str::to_owned),
             password: password.to_owned(),
@@ -71,11 +70,20 @@ impl Line {
     }
 }
 
+/// The message about an HA1 in place of a password.
+const HASHED: &str = "an HA1 serves one algorithm only; expected name:password";
+/// The UTF-8 byte order mark.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// The maximum number of bytes that are passed to the reader at once: a whole line with its end.
+const PIECE: u64 = MAX_LINE as u64 + 2;
+
 /// A file that is being read.
 struct File {
     reader: Reader,
-    /// The first of the invalid lines: number and message.
-    named: Vec<(u64, String)>,
+    /// The last line, or a part of a line that is too long.
+    piece: Vec<u8>,
+    /// The first of the invalid lines.
+    named: Vec<BadLine>,
     /// The total number of invalid lines.
     count: u64,
     is_at_end: bool,
@@ -84,40 +92,40 @@ struct File {
 impl File {
     fn new(domain: &str, realm: &str) -> Self {
         let reader = Reader::new(domain, realm);
-        Self { reader, named: Vec::new(), count: 0, is_at_end: false }
+        Self { reader, piece: Vec::new(), named: Vec::new(), count: 0, is_at_end: false }
     }
 
     /// Returns about `most` valid lines. An empty result is the end of the input.
     fn read(&mut self, input: &mut dyn BufRead, most: usize) -> io::Result<Vec<Line>> {
-        let Self { reader, named, count, is_at_end } = self;
+        let Self { reader, piece, named, count, is_at_end } = self;
         let mut lines = Vec::new();
         while lines.len() < most && !*is_at_end {
+            let mut next = Vec::new();
+            *is_at_end = input.take(PIECE).read_until(b'\n', &mut next)? == 0;
+            if !*is_at_end {
+                *piece = next;
+            }
             let each = &mut |number, line: Result<users::Line<'_>, LineError>| {
-                let line = line.map_err(|error| error.to_string());
-                match line.and_then(|line| Line::of(&line)) {
-                    Ok(line) => lines.push(line),
-                    Err(text) => {
-                        *count += 1;
-                        if named.len() < MAX_NAMED_LINES {
-                            named.push((number, text));
-                        }
-                    }
+                let text = match line.as_ref().map(Line::of) {
+                    Ok(Some(line)) => return lines.push(line),
+                    Ok(None) => HASHED.to_owned(),
+                    Err(error) => error.to_string(),
+                };
+                // A byte order mark is no character of the first line.
+                let written = match number {
+                    1 => piece.strip_prefix(BYTE_ORDER_MARK).unwrap_or(piece),
+                    _ => &piece[..],
+                };
+                let column = users::column(written, line.as_ref().err());
+                *count += 1;
+                if named.len() < MAX_NAMED_LINES {
+                    named.push(BadLine { line: number, column, text });
                 }
             };
-            let length = match input.fill_buf() {
-                Ok([]) => {
-                    reader.end(each);
-                    *is_at_end = true;
-                    0
-                }
-                Ok(bytes) => {
-                    reader.read(bytes, each);
-                    bytes.len()
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-                Err(error) => return Err(error),
-            };
-            input.consume(length);
+            match *is_at_end {
+                true => reader.end(each),
+                false => reader.read(piece, each),
+            }
         }
         Ok(lines)
     }
@@ -155,8 +163,8 @@ mod tests {
             "\u{feff}alice:x\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
         for (text, line) in [(&b"a:x\nalice:gr\xfcn\n"[..], 2), (&utf_16, 1)] {
             let Err(Error::BadLines { named, .. }) = imported(text) else { panic!("imported") };
-            assert_eq!(named[0].0, line);
-            assert!(named[0].1.contains("not UTF-8"), "{named:?}");
+            assert_eq!(named[0].line, line);
+            assert!(named[0].text.contains("not UTF-8"), "{named:?}");
         }
         // A byte order mark after the start of the file is a character of the name.
         assert_eq!(imported("a:x\n\u{feff}b:x\n".as_bytes()).unwrap().len(), 2);
@@ -167,14 +175,14 @@ mod tests {
         let mut text = b"alice:x\nnobody\n:x\nbob:\n\xff:x\n".to_vec();
         text.extend_from_slice(&[b'x'; 5000]);
         let Err(Error::BadLines { named, count }) = imported(&text) else { panic!("imported") };
-        let numbers: Vec<u64> = named.iter().map(|(number, _)| *number).collect();
-        assert_eq!(numbers, [2, 3, 4, 5, 6]);
+        let places: Vec<_> = named.iter().map(|it| (it.line, it.column)).collect();
+        assert_eq!(places, [(2, 7), (3, 1), (4, 5), (5, 1), (6, 4097)]);
         assert_eq!(count, 5);
         let Err(error) = imported(&b"x\n".repeat(25)) else { panic!("imported") };
         assert!(
-            error
-                .to_string()
-                .ends_with("line 10: expected name:password, found no colon\n  and 15 more"),
+            error.to_string().ends_with(
+                "line 10, column 2: expected name:password, found no colon\n  and 15 more"
+            ),
             "{error}"
         );
     }
@@ -183,7 +191,10 @@ mod tests {
     fn a_hash_is_not_taken_for_a_password() {
         let text = format!("alice:a.com:MD5:{}\n", "0".repeat(32));
         let Err(error) = imported(text.as_bytes()) else { panic!("imported") };
-        assert!(error.to_string().contains("line 1: an HA1 serves one algorithm only"), "{error}");
+        assert!(
+            error.to_string().contains("line 1, column 7: an HA1 serves one algorithm only"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod logins;
 mod names;
 mod services;
 
-pub(crate) use error::Error;
+pub(crate) use error::{BadLine, Error};
 pub(crate) use names::{Identity, domain, identify};
 pub(crate) use services::{
     ForwardKind, ServiceChange, Services, ServicesRow, change as change_services, unknown_targets,
@@ -15,6 +15,7 @@ pub(crate) use services::{
 use crate::domains::sip_uri;
 use import::read_users;
 use logins::{AuthNames, user};
+use std::collections::HashMap;
 use std::io::BufRead;
 use std::sync::Arc;
 use store::{Change, User, Users};
@@ -79,6 +80,45 @@ pub(crate) fn import(
     domain: &str,
     input: &mut dyn BufRead,
 ) -> Result<Stored, Error> {
+    let users = users_of(storage, domain, input)?;
+    let change = storage.put_users(&users)?;
+    Ok(Stored { users, change })
+}
+
+/// The effect of [`import`], which is not carried out.
+///
+/// # Errors
+/// See [`import`].
+pub(crate) fn try_import(
+    storage: &dyn Users,
+    domain: &str,
+    input: &mut dyn BufRead,
+) -> Result<Change, Error> {
+    let users = users_of(storage, domain, input)?;
+    let mut stored = HashMap::new();
+    storage.users(Some(domain), &mut |user| {
+        stored.insert(user.name, user.logins.by_name.sha256);
+        true
+    })?;
+    let mut change = Change::default();
+    // Of two lines with one name the later one is compared with the earlier one, as it is stored.
+    for User { name, logins, .. } in users {
+        let hash = logins.by_name.sha256;
+        match stored.insert(name, hash) {
+            None => change.added += 1,
+            Some(before) if before == hash => change.unchanged += 1,
+            Some(_) => change.changed += 1,
+        }
+    }
+    Ok(change)
+}
+
+/// The users in `input`, by their names.
+fn users_of(
+    storage: &dyn Users,
+    domain: &str,
+    input: &mut dyn BufRead,
+) -> Result<Vec<User>, Error> {
     let domain: Arc<str> = Arc::from(domain);
     let known = AuthNames::of(storage, &domain)?;
     let realm = realm(storage, &domain)?;
@@ -87,8 +127,7 @@ pub(crate) fn import(
     // two lines with one name the later one still has effect.
     users.sort_by(|a, b| a.name.cmp(&b.name));
     known.check(storage, &users)?;
-    let change = storage.put_users(&users)?;
-    Ok(Stored { users, change })
+    Ok(users)
 }
 
 /// Moves all users of the domain `from` to the domain `to`. Their passwords stay valid: `to` takes
@@ -145,9 +184,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let storage = open(directory.path());
         assert!(import(&storage, "a.com", &mut &b"alice:1\nbob\n"[..]).is_err());
+        let text = &b"bob:1\nalice:1\nbob:2\nalice:3\n"[..];
+        let told = try_import(&storage, "a.com", &mut { text }).unwrap();
         assert_eq!(storage.user_count().unwrap(), 0);
-        let stored =
-            import(&storage, "a.com", &mut &b"bob:1\nalice:1\nbob:2\nalice:3\n"[..]).unwrap();
+        let stored = import(&storage, "a.com", &mut { text }).unwrap();
+        assert_eq!(told, stored.change);
+        let again = try_import(&storage, "a.com", &mut &b"bob:2\ncarol:1\nalice:4\n"[..]);
+        assert_eq!(again.unwrap(), Change { added: 1, changed: 1, unchanged: 1 });
         assert_eq!(stored.change, Change { added: 2, changed: 2, unchanged: 0 });
         let domain = Arc::from("a.com");
         let users = all(&storage, None);

@@ -1,6 +1,7 @@
 //! The execution of requests, independent of their origin and of the destination of the answer.
 
 use super::account;
+use super::actions::note;
 use super::desk::Desk;
 use super::sink::Sink;
 use super::token::{self, Token};
@@ -9,6 +10,7 @@ use super::{
     UsersStored,
 };
 use crate::accounts::{self, Services, ServicesRow, Stored};
+use crate::backup::{self, Wish};
 use crate::domains;
 use crate::trace::{Search, Target};
 use notifier::Messages;
@@ -16,7 +18,7 @@ use sip::Instant;
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
 use std::time::Duration;
-use store::{CallFilter, Change, Users};
+use store::{CallFilter, Change, Replaced, Users};
 
 /// Executes `request` at `desk`, with the `file` that follows it, and writes the answer to `sink`.
 ///
@@ -182,11 +184,17 @@ fn answer_rows<S: Sink>(
             let uri = Some(identity.uri());
             result = sink.row(take_effect(desk, &stored, uri, identity.domain));
         }
-        Request::ImportUsers { domain, length } => {
+        Request::ImportUsers { domain, length, dry_run } => {
             let mut file = BufReader::new(Exactly { input: file, left: *length });
             let domain = accounts::domain("the file", domain.as_deref(), &desk.domains())?;
-            let stored = accounts::import(users, &domain, &mut file)?;
-            result = sink.row(take_effect(desk, &stored, None, domain));
+            let row = match dry_run {
+                true => try_import(desk, users, &mut file, domain)?,
+                false => {
+                    let stored = accounts::import(users, &domain, &mut file)?;
+                    take_effect(desk, &stored, None, domain)
+                }
+            };
+            result = sink.row(row);
         }
         Request::MoveUsers { from, to } => {
             let moved = accounts::move_users(users, from, to)?;
@@ -220,6 +228,37 @@ fn answer_rows<S: Sink>(
             let changed = account::remove_second_factor(desk.panel_data(), name);
             result = sink.row(changed.map_err(Refusal::Request)?);
         }
+        Request::SetPassword { name, password, removes_second_factor } => {
+            let data = desk.panel_data();
+            let changed = account::set_password(data, name, password, *removes_second_factor);
+            result = sink.row(changed.map_err(Refusal::Request)?);
+        }
+        Request::Backup { with } => {
+            let made = backup::make(&desk.stored()?, with, &mut |line| {
+                result = sink.row(line);
+                result.is_ok()
+            });
+            // A failure to record it is no failure of the backup.
+            let _ = note(desk.panel_data(), "barebell backup", "make backup", "", told(&made));
+            made.map_err(Refusal::Request)?;
+        }
+        Request::Restore { length, .. } if *length > backup::MAX_LENGTH => {
+            return Err(Refusal::Request(format!(
+                "the backup has {length} bytes: at most {} are read",
+                backup::MAX_LENGTH
+            )));
+        }
+        Request::Restore { parts, dry_run, length } => {
+            let mut file = BufReader::new(Exactly { input: file, left: *length });
+            let wish = Wish { parts: parts.clone(), is_trial: *dry_run };
+            let apply = |replaced: &Replaced, has_users| desk.restored(replaced, has_users);
+            let restored = backup::restore(&desk.stored()?, &mut file, &wish, &apply);
+            if !dry_run {
+                let (data, error) = (desk.panel_data(), told(&restored));
+                let _ = note(data, "barebell restore", "restore backup", "", error);
+            }
+            result = sink.row(restored.map_err(Refusal::Request)?);
+        }
         Request::AddToken { name, role } => {
             let added = token::add(desk.panel_data(), name, role).map_err(Refusal::Request)?;
             result = sink.row(added);
@@ -251,7 +290,30 @@ fn take_effect(
     desk.users_added(&stored.users);
     let served = is_served(desk, &domain);
     let Change { added, changed, unchanged } = stored.change;
-    UsersStored { added, changed, unchanged, uri, domain, served }
+    let (mistakes, mistake_count) = (Vec::new(), 0);
+    UsersStored { added, changed, unchanged, uri, domain, served, mistakes, mistake_count }
+}
+
+/// The effect of an import into `domain`, or the mistakes of its lines.
+fn try_import(
+    desk: &dyn Desk,
+    users: &dyn Users,
+    file: &mut dyn BufRead,
+    domain: String,
+) -> Result<UsersStored, accounts::Error> {
+    let (change, mistakes, mistake_count) = match accounts::try_import(users, &domain, file) {
+        Ok(change) => (change, Vec::new(), 0),
+        Err(accounts::Error::BadLines { named, count }) => (Change::default(), named, count),
+        Err(error) => return Err(error),
+    };
+    let (served, uri) = (is_served(desk, &domain), None);
+    let Change { added, changed, unchanged } = change;
+    Ok(UsersStored { added, changed, unchanged, uri, domain, served, mistakes, mistake_count })
+}
+
+/// The error of a result, for the record of actions.
+fn told<T>(result: &Result<T, String>) -> Option<&str> {
+    result.as_ref().err().map(String::as_str)
 }
 
 fn is_served(desk: &dyn Desk, domain: &str) -> bool {

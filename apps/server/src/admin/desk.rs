@@ -3,13 +3,15 @@
 use super::limited_use::LimitedUse;
 use super::trunk::Trunk;
 use super::{Call, CallEnded, Condition, Drained, Registration};
+use crate::backup::Stored;
 use crate::trace::Tracer;
 use crate::why::Refusals;
 use notifier::Messages;
 use sip_server::CallServices;
 use sip_server::config::Domain;
+use std::path::Path;
 use store::postgres::CopiedUsers;
-use store::{CallRecords, Error, PanelData, Storage, User, Users};
+use store::{CallRecords, Error, PanelData, Replaced, Storage, User, Users};
 
 /// The setting that names the database of accounts from which users are copied to the storage.
 const ACCOUNTS: &str = "accounts";
@@ -37,15 +39,28 @@ pub(crate) fn remember_accounts(storage: &dyn Storage, place: Option<&str>) -> R
 /// A server: a running one, or the stored data of a stopped one. Called from threads that may
 /// block.
 pub(crate) trait Desk: Send + Sync {
+    /// The storage.
+    fn storage(&self) -> &dyn Storage;
+
+    /// The data directory.
+    fn data(&self) -> &Path;
+
+    /// The configuration file, if there is one.
+    fn config_file(&self) -> Option<&Path>;
+
     /// The stored users.
-    fn users(&self) -> &dyn Users;
+    fn users(&self) -> &dyn Users {
+        self.storage()
+    }
 
     /// The database of accounts that is copied to the storage. `None` if the storage is
     /// their only place.
     ///
     /// # Errors
     /// [`Error`] if the storage fails.
-    fn accounts(&self) -> Result<Option<String>, Error>;
+    fn accounts(&self) -> Result<Option<String>, Error> {
+        accounts_of(self.storage())
+    }
 
     /// The users of the database of accounts, for changes. `None` if the configuration names no
     /// such database.
@@ -55,10 +70,14 @@ pub(crate) trait Desk: Send + Sync {
     fn copied_users(&self) -> Result<Option<CopiedUsers<'_>>, Error>;
 
     /// The stored records of calls.
-    fn call_records(&self) -> &dyn CallRecords;
+    fn call_records(&self) -> &dyn CallRecords {
+        self.storage()
+    }
 
     /// The stored accounts and tokens of the panel.
-    fn panel_data(&self) -> &dyn PanelData;
+    fn panel_data(&self) -> &dyn PanelData {
+        self.storage()
+    }
 
     /// The present status.
     ///
@@ -145,4 +164,25 @@ pub(crate) trait Desk: Send + Sync {
     /// Called after this user has been removed from storage: further logins fail, and the bindings
     /// end.
     fn user_removed(&self, name: &str, domain: &str);
+
+    /// Called after a backup has been restored: its data hold from now on. `has_users` is true if
+    /// users and realms were replaced.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn restored(&self, replaced: &Replaced, has_users: bool) -> Result<(), Error>;
+
+    /// The data, as backups see them.
+    ///
+    /// # Errors
+    /// [`Error`] if the storage fails.
+    fn stored(&self) -> Result<Stored<'_>, Error> {
+        Ok(Stored {
+            storage: self.storage(),
+            data: self.data(),
+            config_file: self.config_file(),
+            accounts: self.accounts()?,
+            served: self.domains().into_iter().map(|domain| domain.name).collect(),
+        })
+    }
 }

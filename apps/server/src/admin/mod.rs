@@ -5,6 +5,7 @@
 //! server answers with lines of JSON, each an [`Answer`]: any number of rows and one end.
 
 pub(crate) mod account;
+mod actions;
 pub(crate) mod ask;
 pub(crate) mod client;
 pub(crate) mod commands;
@@ -16,7 +17,8 @@ pub(crate) mod stopped;
 pub(crate) mod token;
 pub(crate) mod trunk;
 
-use crate::accounts::{ServiceChange, Services};
+use crate::accounts::{BadLine, ServiceChange, Services};
+use crate::backup::Part;
 use crate::call_lines::{Call, Record as CallRecord};
 use crate::trace::Target;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -146,6 +148,9 @@ pub(crate) enum Request {
         domain: Option<String>,
         /// The number of bytes that follow, to detect a truncated file.
         length: u64,
+        /// True to check the lines only. The row has their mistakes.
+        #[serde(default)]
+        dry_run: bool,
     },
     /// One row, a [`UsersMoved`].
     MoveUsers {
@@ -174,6 +179,29 @@ pub(crate) enum Request {
     RemoveSecondFactor {
         /// The name.
         name: String,
+    },
+    /// One row, an [`Account`](account::Account): the one with the new password.
+    SetPassword {
+        /// The name.
+        name: String,
+        /// The password.
+        password: String,
+        /// True if the second factor is removed, too.
+        removes_second_factor: bool,
+    },
+    /// A row for each line of a backup, a [`Line`](crate::backup::Line).
+    Backup {
+        /// The parts beside the usual ones.
+        with: Vec<Part>,
+    },
+    /// One row, a [`Report`](crate::backup::Report). The request is followed by the backup.
+    Restore {
+        /// The parts to restore; empty for all.
+        parts: Vec<Part>,
+        /// True to compute the effect only.
+        dry_run: bool,
+        /// The number of bytes that follow, to detect a truncated file.
+        length: u64,
     },
     /// One row, an [`AddedToken`](token::AddedToken).
     AddToken {
@@ -441,6 +469,17 @@ pub(crate) struct UsersStored {
     pub(crate) domain: String,
     /// True if the server serves that domain.
     pub(crate) served: bool,
+    /// The first mistakes of an import that was a trial. With mistakes nothing would be stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) mistakes: Vec<BadLine>,
+    /// The number of all mistakes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) mistake_count: u64,
+}
+
+/// Returns true for zero, which rows leave out.
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Users that were moved to another domain.

@@ -7,6 +7,7 @@ use super::trunk::Trunk;
 use super::{Call, CallEnded, CallRecord, Condition, Drained, MessageCounts, Registration};
 use super::{UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
 use crate::accounts::ServicesRow;
+use crate::backup::{Line, Report};
 use crate::trace::{FoundRow, Mark, Traced, Traffic};
 use crate::why::RefusalRow;
 use serde::Serialize;
@@ -30,6 +31,8 @@ impl Row for Drained {}
 impl Row for MessageCounts {}
 impl Row for super::UserFound {}
 impl Row for Registration {}
+impl Row for Line {}
+impl Row for Report {}
 impl Row for Account {}
 impl Row for Token {}
 impl Row for AddedToken {}

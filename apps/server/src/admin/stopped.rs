@@ -1,7 +1,7 @@
 //! The [`Desk`] of a stopped server, on its stored data.
 
 use super::ask::Ask;
-use super::desk::{Desk, accounts_of};
+use super::desk::Desk;
 use super::limited_use::LimitedUse;
 use super::sink::{Row, Sink};
 use super::trunk::Trunk;
@@ -14,9 +14,9 @@ use notifier::Messages;
 use sip_server::CallServices;
 use sip_server::config::Domain;
 use std::any::Any;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use store::postgres::{AccountsPlace, CopiedUsers};
-use store::{CallRecords, Error, PanelData, Storage, User, Users};
+use store::{Error, Replaced, Storage, User};
 
 /// The data of a stopped server.
 pub(crate) struct Stopped {
@@ -24,6 +24,8 @@ pub(crate) struct Stopped {
     pub(crate) data: PathBuf,
     /// The storage in that directory.
     pub(crate) storage: Box<dyn Storage>,
+    /// The configuration file, if the command names one.
+    pub(crate) config_file: Option<PathBuf>,
     /// The domains that the server would serve.
     pub(crate) domains: Vec<Domain>,
     /// The database of accounts that the configuration names.
@@ -37,26 +39,22 @@ impl Stopped {
 }
 
 impl Desk for Stopped {
-    fn users(&self) -> &dyn Users {
+    fn storage(&self) -> &dyn Storage {
         &*self.storage
     }
 
-    fn accounts(&self) -> Result<Option<String>, Error> {
-        accounts_of(&*self.storage)
+    fn data(&self) -> &Path {
+        &self.data
+    }
+
+    fn config_file(&self) -> Option<&Path> {
+        self.config_file.as_deref()
     }
 
     fn copied_users(&self) -> Result<Option<CopiedUsers<'_>>, Error> {
         let Some(place) = &self.accounts else { return Ok(None) };
         let key = self.storage.secret()?;
         Ok(Some(CopiedUsers { copy: &*self.storage, place, key }))
-    }
-
-    fn panel_data(&self) -> &dyn PanelData {
-        &*self.storage
-    }
-
-    fn call_records(&self) -> &dyn CallRecords {
-        &*self.storage
     }
 
     fn condition(&self) -> Result<Condition, Error> {
@@ -150,6 +148,10 @@ impl Desk for Stopped {
     fn services_changed(&self, _: &str, _: &str, _: CallServices) {}
 
     fn user_removed(&self, _: &str, _: &str) {}
+
+    fn restored(&self, _: &Replaced, _: bool) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 impl Ask for Stopped {

@@ -1,11 +1,12 @@
 use super::ask::Ask;
 use super::client::Client;
-use super::desk::{Desk, accounts_of};
+use super::desk::Desk;
 use super::limited_use::LimitedUse;
 use super::server::Server;
 use super::stopped::Stopped;
 use super::trunk::Trunk;
 use super::*;
+use crate::backup::{Line, Report};
 use crate::failure::Failure;
 use crate::storage::tests::open;
 use crate::trace::Tracer;
@@ -21,17 +22,19 @@ use std::path::Path;
 use std::sync::Arc;
 use store::postgres::CopiedUsers;
 use store::sqlite::Sqlite;
-use store::{CallRecords, Error, PanelData, User, Users};
+use store::{Error, PanelData, Replaced, Storage, User, Users};
 
 /// A server that records the calls.
 struct Fake {
+    data: PathBuf,
     storage: Sqlite,
     told: Mutex<Vec<String>>,
 }
 
 impl Fake {
     fn new(directory: &Path) -> Arc<Self> {
-        Arc::new(Self { storage: open(directory), told: Mutex::default() })
+        let (data, storage) = (directory.to_owned(), open(directory));
+        Arc::new(Self { data, storage, told: Mutex::default() })
     }
 }
 
@@ -42,24 +45,20 @@ fn domains() -> Vec<Domain> {
 }
 
 impl Desk for Fake {
-    fn users(&self) -> &dyn Users {
+    fn storage(&self) -> &dyn Storage {
         &self.storage
     }
 
-    fn accounts(&self) -> Result<Option<String>, Error> {
-        accounts_of(&self.storage)
+    fn data(&self) -> &Path {
+        &self.data
+    }
+
+    fn config_file(&self) -> Option<&Path> {
+        None
     }
 
     fn copied_users(&self) -> Result<Option<CopiedUsers<'_>>, Error> {
         Ok(None)
-    }
-
-    fn panel_data(&self) -> &dyn PanelData {
-        &self.storage
-    }
-
-    fn call_records(&self) -> &dyn CallRecords {
-        &self.storage
     }
 
     fn condition(&self) -> Result<Condition, Error> {
@@ -149,6 +148,13 @@ impl Desk for Fake {
     fn user_removed(&self, name: &str, domain: &str) {
         self.told.lock().push(format!("-{name}@{domain}"));
     }
+
+    fn restored(&self, replaced: &Replaced, has_users: bool) -> Result<(), Error> {
+        let Replaced { put_users, removed_users, .. } = replaced;
+        let told = format!("restored {has_users}: {} {}", put_users.len(), removed_users.len());
+        self.told.lock().push(told);
+        Ok(())
+    }
 }
 
 struct Rig {
@@ -188,7 +194,8 @@ fn add(name: &str) -> Request {
 }
 
 fn import(domain: &str, length: usize) -> Request {
-    Request::ImportUsers { domain: Some(domain.to_owned()), length: length as u64 }
+    let (domain, length) = (Some(domain.to_owned()), length as u64);
+    Request::ImportUsers { domain, length, dry_run: false }
 }
 
 fn text<T: std::fmt::Debug>(result: Result<T, Failure>) -> String {
@@ -222,6 +229,8 @@ fn a_change_of_users_is_stored_and_passed_to_the_engine() {
         uri: Some("sip:alice@b.com".to_owned()),
         domain: "b.com".to_owned(),
         served: true,
+        mistakes: Vec::new(),
+        mistake_count: 0,
     };
     assert_eq!(stored, expected);
     let stored: UsersStored = rig.client().ask(&add("alice@b.com")).unwrap();
@@ -255,7 +264,8 @@ fn failed_commands_are_answered_and_do_not_reach_the_engine() {
     assert!(error.contains("no user sip:bob@a.com"), "{error}");
     // Rejected before it is read, while the client still sends.
     let file = b"bob:1\n".repeat(500_000);
-    let request = Request::ImportUsers { domain: None, length: file.len() as u64 };
+    let length = file.len() as u64;
+    let request = Request::ImportUsers { domain: None, length, dry_run: false };
     let error = text(rig.client().ask_with::<UsersStored>(&request, &file));
     assert!(error.contains("is not given"), "{error}");
     assert!(rig.told().is_empty());
@@ -385,6 +395,7 @@ fn a_server_that_does_not_run_answers_alike() {
     let stopped = || Stopped {
         data: directory.path().to_owned(),
         storage: Box::new(open(directory.path())),
+        config_file: None,
         domains: domains(),
         accounts: None,
     };
@@ -409,4 +420,53 @@ fn a_server_that_does_not_run_answers_alike() {
         ..StoppedStatus::new(directory.path())
     };
     assert_eq!(condition, Condition::Stopped(status));
+}
+
+/// The lines of a backup.
+fn backup(asked: impl Ask) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let request = Request::Backup { with: vec![Part::Records] };
+    asked
+        .list(&request, &mut |line: Line| {
+            bytes.extend(line.0.bytes().chain(*b"\n"));
+            Ok(())
+        })
+        .unwrap();
+    bytes
+}
+
+#[test]
+fn a_backup_of_one_server_is_restored_at_another_one() {
+    let rig = Rig::new();
+    for name in ["alice@a.com", "bob@b.com"] {
+        let _: UsersStored = rig.client().ask(&add(name)).unwrap();
+    }
+    let saved = backup(rig.client());
+    let other = Rig::new();
+    let _: UsersStored = other.client().ask(&add("carol@a.com")).unwrap();
+    let restore = |dry_run| Request::Restore { parts: vec![], dry_run, length: saved.len() as u64 };
+    other.told();
+    let trial: Report = other.client().ask_with(&restore(true), &saved).unwrap();
+    assert_eq!(users(other.client())[0].name, "carol", "a trial changes nothing");
+    assert_eq!(other.told(), [""; 0]);
+    let report: Report = other.client().ask_with(&restore(false), &saved).unwrap();
+    assert_eq!(Report { dry_run: false, ..trial }, report);
+    let changes = report.users.unwrap();
+    assert_eq!(
+        (changes.added.count, &changes.removed.first[..]),
+        (2, &["carol@a.com".to_owned()][..])
+    );
+    assert_eq!(users(other.client()), users(rig.client()));
+    assert_eq!(other.told(), ["restored true: 2 1"]);
+    let actions = other.desk.storage.panel_actions(i64::MAX, 9).unwrap();
+    assert_eq!((actions.len(), &*actions[0].1.action), (1, "restore backup"));
+    // A file that is cut, and one that is longer than any that is read.
+    let half = &saved[..saved.len() / 2];
+    let request = Request::Restore { parts: vec![], dry_run: false, length: half.len() as u64 };
+    let error = text(other.client().ask_with::<Report>(&request, half));
+    assert!(error.contains("the backup cannot be used: line"), "{error}");
+    assert_eq!(users(other.client()), users(rig.client()));
+    let request = Request::Restore { parts: vec![], dry_run: false, length: u64::MAX };
+    let error = text(other.client().ask_with::<Report>(&request, b""));
+    assert!(error.contains("are read"), "{error}");
 }

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod account;
+mod backup;
 mod calls;
 mod office;
 mod place;
@@ -14,6 +15,7 @@ use crate::domains;
 use crate::listen::Listen;
 use crate::settings::Settings;
 pub(crate) use account::AccountCommand;
+pub(crate) use backup::{BackupFlags, RestoreFlags};
 pub(crate) use calls::{CallsCommand, CallsFlags, DrainFlags, HistoryFlags};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -78,12 +80,22 @@ pub(crate) enum Command {
     /// List, export and delete the messages of mailboxes
     #[command(subcommand)]
     Voicemail(VoicemailCommand),
-    /// List the accounts of the panel, and remove a second factor
+    /// List the accounts of the panel, set a forgotten password, and remove a second factor
     #[command(subcommand)]
     Account(AccountCommand),
     /// Add, list and remove tokens of the HTTP API
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Write users, call services, accounts of the panel and the configuration to a file
+    ///
+    /// Certificates with their keys, records of calls and voice messages are in it if --with names
+    /// them. The file has secrets.
+    Backup(BackupFlags),
+    /// Replace users, call services and accounts of the panel by those of a backup
+    ///
+    /// All of it is restored or nothing. Records and voice messages are added. The configuration is
+    /// compared only.
+    Restore(RestoreFlags),
     /// Refuse new calls, and let those that stand end by themselves: before an upgrade
     Drain(DrainFlags),
     /// Report the problems of a configuration, with line and column

@@ -4,6 +4,8 @@ use super::place::{Place, ScreenFlags};
 use crate::accounts::ForwardKind;
 use crate::config_file;
 use crate::domains;
+use crate::failure::Failure;
+use crate::password_input::read_password;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,6 +37,9 @@ pub(crate) enum UserCommand {
     Import {
         /// The file; `-` for standard input
         file: PathBuf,
+        /// Check the lines and show the effect, and change nothing
+        #[arg(long)]
+        dry_run: bool,
         #[command(flatten)]
         #[allow(missing_docs)]
         user: UserFlags,
@@ -143,7 +148,7 @@ pub(crate) struct UserFlags {
 
 /// The source of the password.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[group(id = "password_source", required = true, multiple = false)]
 pub(crate) struct Password {
     /// The password. Others on this machine can see it while the command runs, and the shell stores
     /// it in its history: use --password-stdin where that matters
@@ -153,6 +158,19 @@ pub(crate) struct Password {
     /// asked twice
     #[arg(long)]
     pub(crate) password_stdin: bool,
+}
+
+impl Password {
+    /// The password.
+    ///
+    /// # Errors
+    /// [`Failure`] if it cannot be read from standard input.
+    pub(crate) fn given(&self) -> Result<String, Failure> {
+        match &self.password {
+            Some(password) => Ok(password.clone()),
+            None => read_password(),
+        }
+    }
 }
 
 /// The flags of `messages`.

@@ -2,7 +2,7 @@
 
 use super::hub::Hub;
 use super::local::{CarryOut, Engine, Local};
-use crate::admin::desk::{Desk, accounts_of};
+use crate::admin::desk::Desk;
 use crate::admin::limited_use::LimitedUse;
 use crate::admin::trunk::Trunk;
 use crate::admin::{CallEnded, Condition, Drained, Registration, Status, StepTiming};
@@ -23,11 +23,11 @@ use sip_server::config::{Config, Domain, Mode, State};
 use sip_server::{BindingView, CallServices, Output, Timing, Watch};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use store::postgres::{AccountsPlace, CopiedUsers};
-use store::{CallRecords, Error, PanelData, Storage, User, Users};
+use store::{Error, Replaced, Storage, User, UserServices};
 use trunk::TrunkConfig;
 
 /// The hub, the storage and the configuration.
@@ -207,6 +207,25 @@ impl Running {
         Some(CallEnded { id: ended.id, caller: ended.caller, callee: ended.callee })
     }
 
+    /// Ends the logins, the registrations and the subscriptions of a user.
+    fn end_user(&self, name: &str, domain: &str) {
+        let mut out = Output::default();
+        self.hub.engine.remove_user(&address_of_record(name, domain), &mut out);
+        let mut local = self.local.lock();
+        let now = self.hub.clock.now();
+        self.hub.notifier.remove_user(now, &format!("{name}@{domain}"), &mut local);
+        self.hub.carry_out(&mut local);
+        self.store_end(&sip_uri(name, domain), &out);
+    }
+
+    /// Reads the realms of the domains again.
+    fn read_realms(&self) -> Result<(), Error> {
+        let mut config = self.config.lock().clone();
+        config.authentication.realms = self.storage.realms()?;
+        self.configure(config);
+        Ok(())
+    }
+
     /// Stores the end of the bindings of the user `uri` in `out`.
     fn store_end(&self, uri: &str, out: &Output) {
         if self.hub.store(0, out).is_err() {
@@ -272,20 +291,16 @@ pub(crate) fn load_services(engine: &Engine, storage: &dyn Storage) -> Result<()
 }
 
 impl Desk for Running {
-    fn users(&self) -> &dyn Users {
+    fn storage(&self) -> &dyn Storage {
         &*self.storage
     }
 
-    fn panel_data(&self) -> &dyn PanelData {
-        &*self.storage
+    fn data(&self) -> &path::Path {
+        &self.data
     }
 
-    fn call_records(&self) -> &dyn CallRecords {
-        &*self.storage
-    }
-
-    fn accounts(&self) -> Result<Option<String>, Error> {
-        accounts_of(&*self.storage)
+    fn config_file(&self) -> Option<&path::Path> {
+        self.config_file.as_deref()
     }
 
     fn copied_users(&self) -> Result<Option<CopiedUsers<'_>>, Error> {
@@ -501,9 +516,7 @@ impl Desk for Running {
     }
 
     fn users_moved(&self, from: &str, to: &str) -> Result<(), Error> {
-        let mut config = self.config.lock().clone();
-        config.authentication.realms = self.storage.realms()?;
-        self.configure(config);
+        self.read_realms()?;
         let mut moved = Vec::new();
         self.storage.users(Some(to), &mut |user| {
             moved.push(user);
@@ -522,13 +535,19 @@ impl Desk for Running {
     }
 
     fn user_removed(&self, name: &str, domain: &str) {
-        let mut out = Output::default();
-        self.hub.engine.remove_user(&address_of_record(name, domain), &mut out);
-        let mut local = self.local.lock();
-        let now = self.hub.clock.now();
-        self.hub.notifier.remove_user(now, &format!("{name}@{domain}"), &mut local);
-        self.hub.carry_out(&mut local);
-        self.store_end(&sip_uri(name, domain), &out);
+        self.end_user(name, domain);
         self.note_unserved();
+    }
+
+    fn restored(&self, replaced: &Replaced, has_users: bool) -> Result<(), Error> {
+        if has_users {
+            self.read_realms()?;
+        }
+        replaced.removed_users.iter().for_each(|(name, domain)| self.end_user(name, domain));
+        self.users_added(&replaced.put_users);
+        for UserServices { name, domain, services } in &replaced.put_services {
+            self.services_changed(name, domain, services.clone());
+        }
+        Ok(())
     }
 }

@@ -9,8 +9,13 @@ use tokio::sync::{mpsc, oneshot};
 /// The maximum number of waiting requests.
 const MAX_WAITING: usize = 32;
 
-/// A request, and the place of its reply.
-type Waiting = (Request, oneshot::Sender<Reply>);
+/// A request, and the place of its answer.
+enum Waiting {
+    /// A request with its content.
+    Request(Request, oneshot::Sender<Reply>),
+    /// The header fields of a request with long content.
+    Head(Request, oneshot::Sender<usize>),
+}
 
 /// The queue of requests.
 pub(crate) struct PanelQueue(mpsc::Sender<Waiting>);
@@ -29,8 +34,16 @@ impl PanelQueue {
     /// The reply of the panel. `None` if too many requests wait.
     pub(crate) async fn ask(&self, request: Request) -> Option<Reply> {
         let (sender, reply) = oneshot::channel();
-        self.0.try_send((request, sender)).ok()?;
+        self.0.try_send(Waiting::Request(request, sender)).ok()?;
         reply.await.ok()
+    }
+
+    /// The maximum length of the content of a request with these header fields. `None` if too many
+    /// requests wait.
+    pub(crate) async fn most_content(&self, head: Request) -> Option<usize> {
+        let (sender, most) = oneshot::channel();
+        self.0.try_send(Waiting::Head(head, sender)).ok()?;
+        most.await.ok()
     }
 }
 
@@ -44,10 +57,16 @@ pub(super) fn start(mut panel: Panel) -> io::Result<(PanelQueue, PanelThread)> {
         if let Err(error) = net::give_way() {
             log::warn("turns", || format!("the panel has the priority of messages: {error}"));
         }
-        while let Some((request, reply)) = requests.blocking_recv() {
+        while let Some(waiting) = requests.blocking_recv() {
             // A client that has gone needs no page.
-            if !reply.is_closed() {
-                let _ = reply.send(panel.answer(&request));
+            match waiting {
+                Waiting::Request(request, reply) if !reply.is_closed() => {
+                    let _ = reply.send(panel.answer(&request));
+                }
+                Waiting::Head(head, most) if !most.is_closed() => {
+                    let _ = most.send(panel.most_content(&head));
+                }
+                Waiting::Request(..) | Waiting::Head(..) => {}
             }
         }
     })?;

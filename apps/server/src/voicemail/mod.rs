@@ -156,12 +156,19 @@ impl Files {
             samples: recording.samples.len() as u64,
             heard: false,
         };
-        let folder = self.folder(mailbox);
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        let sound = self.sound(mailbox, id);
-        self.write(&sound, &wav::write(RATE, &recording.samples))?;
-        self.describe(mailbox, &message).inspect_err(|_| _ = fs::remove_file(&sound))?;
+        self.put(mailbox, &message, &wav::write(RATE, &recording.samples))?;
         Ok(message)
+    }
+
+    /// Stores a message of a backup with its WAV file. On an error nothing is stored.
+    ///
+    /// # Errors
+    /// The files cannot be written.
+    pub(crate) fn put(&self, mailbox: &str, message: &Message, sound: &[u8]) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(self.folder(mailbox))?;
+        let file = self.sound(mailbox, message.id);
+        self.write(&file, sound)?;
+        self.describe(mailbox, message).inspect_err(|_| _ = fs::remove_file(&file))
     }
 
     /// Notes that a message was heard.

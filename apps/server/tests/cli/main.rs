@@ -1,5 +1,6 @@
 //! The commands of the built program, as used at a terminal.
 
+mod backup;
 mod bounds;
 mod browser;
 mod calls;
@@ -187,10 +188,16 @@ fn a_file_of_users_is_imported_whole_or_not_at_all() {
     let good: String = (0..10_000).map(|i| format!("u{i}:p{i}\n")).collect();
     let good = show(&site.file("good", &good));
     let bad = show(&site.file("bad", "# users\nalice:1\nbob\n c:2\n"));
+    let trial = site.bad(&format!("user import {bad} --domain a.com --dry-run"));
     let error = site.bad(&format!("user import {bad} --domain a.com"));
+    assert_eq!(trial, error);
     assert!(error.contains("nothing was imported, 2 lines"), "{error}");
-    assert!(error.contains("line 3: expected name:password"), "{error}");
-    assert!(error.contains("line 4: the user name ` c` contains ' '"), "{error}");
+    assert!(error.contains("line 3, column 4: expected name:password"), "{error}");
+    assert!(error.contains("line 4, column 1: the user name ` c` contains ' '"), "{error}");
+    assert_eq!(
+        site.good(&format!("user import {good} --domain a.com --dry-run")),
+        "dry run: would import 10000 users into a.com: 10000 new, 0 with a new password\n"
+    );
     assert_eq!(site.good("user list"), "");
     assert_eq!(
         site.good(&format!("user import {good} --domain a.com")),

@@ -33,7 +33,7 @@ impl View<'_> {
 }
 
 /// The pages of the menu: path, title, and the role that sees it.
-fn menu(texts: &Texts) -> [(&'static str, &'static str, Role); 12] {
+fn menu(texts: &Texts) -> [(&'static str, &'static str, Role); 13] {
     [
         ("/panel/", texts.overview, Role::Reader),
         ("/panel/users", texts.users, Role::Reader),
@@ -46,6 +46,7 @@ fn menu(texts: &Texts) -> [(&'static str, &'static str, Role); 12] {
         ("/panel/route", texts.route, Role::Reader),
         ("/panel/bans", texts.bans, Role::Reader),
         ("/panel/system", texts.system, Role::Reader),
+        ("/panel/backup", texts.backup, Role::Administrator),
         ("/panel/access", texts.access, Role::Reader),
     ]
 }

@@ -1,8 +1,10 @@
 //! The pages, as functions of their data.
 
 pub(crate) mod access;
+pub(crate) mod backup;
 pub(crate) mod calls;
 pub(crate) mod frame;
+pub(crate) mod import;
 pub(crate) mod login;
 pub(crate) mod overview;
 pub(crate) mod own;

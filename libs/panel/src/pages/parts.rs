@@ -96,6 +96,16 @@ pub(crate) fn form(view: &View<'_>, action: &str, sure: Option<&str>, content: &
     }
 }
 
+/// A form of a page with a session that has a file.
+pub(crate) fn upload_form(view: &View<'_>, action: &str, content: &Markup) -> Markup {
+    html! {
+        form method="post" action=(action) enctype="multipart/form-data" {
+            input type="hidden" name="csrf" value=(view.csrf);
+            (content)
+        }
+    }
+}
+
 /// A button that sends one value, such as the end of a call.
 pub(crate) fn button(
     view: &View<'_>,

@@ -78,6 +78,7 @@ pub(crate) fn list(
             section {
                 h2 { (texts.add_user) }
                 (form(view, "/panel/users", None, &add))
+                p { a href="/panel/import" { (texts.import_users) } }
             }
         }
     };

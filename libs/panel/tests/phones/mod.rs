@@ -203,3 +203,43 @@ fn a_page_of_a_link_is_no_frame_and_has_no_script_within() {
     assert!(field(&reply, "content-security-policy").unwrap().contains("frame-ancestors 'none'"));
     assert!(page.matches("<script").count() == 1 && !page.contains(" style="), "{page}");
 }
+
+#[test]
+fn a_link_survives_a_restart_until_it_is_used_or_expires() {
+    let (mut rig, token) = rig();
+    let body = "{\"kind\":\"snom\",\"transport\":\"tls\"}";
+    let path = link(&mut rig, &token, body);
+    let secret = path.split('/').nth(3).unwrap().to_owned();
+    let stored = rig.data.links.lock().clone();
+    assert!(stored.len() == 1 && !format!("{stored:?}").contains(&secret), "{stored:?}");
+    rig.restart();
+    assert!(text(&rig.get(&path)).contains("transport=tls"), "it holds after a restart");
+    assert_eq!(rig.data.links.lock().len(), 0, "a link that was used is not stored");
+    assert_eq!(rig.get(&path).status, 200, "the phone repeats the fetch");
+    rig.restart();
+    assert_eq!(rig.get(&path).status, 404, "and not after a restart");
+
+    let path = link(&mut rig, &token, body);
+    rig.now += Duration::from_secs(24 * 3600 - 1);
+    rig.get("/panel/login");
+    assert_eq!(rig.data.links.lock().len(), 1);
+    rig.now += Duration::from_secs(1);
+    rig.get("/panel/login");
+    assert_eq!(rig.data.links.lock().len(), 0, "it has expired");
+    assert_eq!(rig.get(&path).status, 404);
+    link(&mut rig, &token, body);
+    rig.now += Duration::from_secs(24 * 3600);
+    rig.restart();
+    assert_eq!(rig.data.links.lock().len(), 0, "it has expired before the start");
+    // A stored link of a user with another password is dead.
+    let path = link(&mut rig, &token, body);
+    rig.server.passwords.lock().insert(BOB.to_owned(), "another password".to_owned());
+    rig.restart();
+    asked(&rig);
+    assert_eq!(rig.get(&path).status, 404);
+    assert_eq!(set_passwords(&rig), [""; 0]);
+    for _ in 0..20 {
+        link(&mut rig, &token, body);
+    }
+    assert_eq!(rig.data.links.lock().len(), 8, "the limit of a user holds for stored ones");
+}

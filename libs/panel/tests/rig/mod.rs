@@ -7,7 +7,7 @@ use sip::digest::Ha1Set;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Error, PanelAccount, PanelAction, PanelData, PanelToken, SecondFactor};
+use store::{Error, PanelAccount, PanelAction, PanelData, PanelToken, PhoneLink, SecondFactor};
 
 /// A server that records the questions.
 #[derive(Default)]
@@ -88,6 +88,29 @@ impl Server for FakeServer {
             Question::Doctor => {
                 vec![json!({ "check": text, "severity": "warning", "text": text, "remedy": text })]
             }
+            Question::Backup { .. } => vec![json!("{\"backup\":{}}"), json!(text)],
+            Question::Restore { content, .. } if content.starts_with(b"bad") => {
+                return Err(format!("the backup is bad {text}"));
+            }
+            Question::Restore { is_trial, .. } => {
+                let names = json!({ "count": 30, "first": [text] });
+                let changes =
+                    json!({ "added": names, "changed": names, "removed": names, "unchanged": 2 });
+                vec![json!({
+                    "dry_run": is_trial, "made": 5, "users": changes, "accounts": changes,
+                    "records": 4, "messages": 5, "certificates": [text], "notes": [text],
+                })]
+            }
+            Question::ImportUsers { text: lines, .. } if lines.starts_with(b"bad") => {
+                let mistake = json!({ "line": 1, "column": 4, "text": text });
+                vec![json!({
+                    "added": 0, "domain": text, "served": true, "mistakes": [mistake],
+                    "mistake_count": 1,
+                })]
+            }
+            Question::ImportUsers { .. } => vec![json!({
+                "added": 3, "changed": 1, "unchanged": 2, "domain": text, "served": false,
+            })],
             Question::RemoveUser(_)
             | Question::ChangeServices { .. }
             | Question::EndRegistration { .. }
@@ -121,6 +144,7 @@ pub(crate) struct Memory {
     pub(crate) tokens: Mutex<Vec<PanelToken>>,
     pub(crate) actions: Mutex<Vec<PanelAction>>,
     pub(crate) second_factors: Mutex<BTreeMap<String, SecondFactor>>,
+    pub(crate) links: Mutex<Vec<PhoneLink>>,
 }
 
 impl PanelData for Memory {
@@ -169,6 +193,24 @@ impl PanelData for Memory {
         let before = tokens.len();
         tokens.retain(|it| it.name != name);
         Ok(tokens.len() < before)
+    }
+
+    fn phone_links(&self) -> Result<Vec<PhoneLink>, Error> {
+        Ok(self.links.lock().clone())
+    }
+
+    fn put_phone_link(&self, link: &PhoneLink) -> Result<(), Error> {
+        let mut links = self.links.lock();
+        links.retain(|it| it.hash != link.hash);
+        links.push(link.clone());
+        Ok(())
+    }
+
+    fn remove_phone_link(&self, hash: &[u8; 32]) -> Result<bool, Error> {
+        let mut links = self.links.lock();
+        let before = links.len();
+        links.retain(|it| it.hash != *hash);
+        Ok(links.len() < before)
     }
 
     fn add_panel_action(&self, action: &PanelAction) -> Result<(), Error> {
@@ -220,20 +262,8 @@ pub(crate) struct Rig {
 impl Rig {
     pub(crate) fn new() -> Self {
         let (server, data) = (Arc::<FakeServer>::default(), Arc::<Memory>::default());
-        let mut count = 0;
-        let random = Box::new(move || {
-            count += 1;
-            [count; 32]
-        });
-        let config = Config { idle: Duration::from_secs(1800), users: true };
-        let panel = Panel::new(
-            config,
-            Arc::<FakeServer>::clone(&server),
-            Arc::<Memory>::clone(&data),
-            random,
-        );
         Self {
-            panel,
+            panel: new_panel(&server, &data, 0),
             server,
             data,
             cookie: String::new(),
@@ -241,6 +271,12 @@ impl Rig {
             source: [192, 0, 2, 1],
             is_secure: false,
         }
+    }
+
+    /// Replaces the panel by one that begins with the stored data.
+    pub(crate) fn restart(&mut self) {
+        self.panel = new_panel(&self.server, &self.data, 150);
+        self.panel.load(self.now).unwrap();
     }
 
     /// A rig with a session of the administrator `eve`.
@@ -304,6 +340,21 @@ impl Rig {
         self.send(&request)
     }
 
+    /// A request that uploads `content` as a file, with the value that the pages of the session
+    /// have.
+    pub(crate) fn upload(&mut self, path: &str, content: &str) -> Request {
+        let csrf = self.csrf();
+        let mut request = self.request(Method::Post, path);
+        request.content_type = "multipart/form-data; boundary=x".to_owned();
+        request.body = format!(
+            "--x\r\nContent-Disposition: form-data; name=\"csrf\"\r\n\r\n{csrf}\r\n--x\r\n\
+             Content-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n{content}\r\n\
+             --x--\r\n"
+        )
+        .into_bytes();
+        request
+    }
+
     /// Sends a form with the value that the pages of the session have.
     pub(crate) fn post_form(&mut self, path: &str, form: &str) -> Reply {
         let csrf = self.csrf();
@@ -361,6 +412,16 @@ impl Rig {
         self.data.put_panel_token(&token.stored).unwrap();
         token.text
     }
+}
+
+/// A panel with random bytes that begin with `count`.
+fn new_panel(server: &Arc<FakeServer>, data: &Arc<Memory>, mut count: u8) -> Panel {
+    let random = Box::new(move || {
+        count += 1;
+        [count; 32]
+    });
+    let config = Config { idle: Duration::from_secs(1800), users: true };
+    Panel::new(config, Arc::<FakeServer>::clone(server), Arc::<Memory>::clone(data), random)
 }
 
 /// The value in the forms of a page.

@@ -120,7 +120,8 @@ impl CallRecords for Sqlite {
     }
 }
 
-fn insert(database: &Connection, call: &StoredCall) -> rusqlite::Result<()> {
+/// Stores a record.
+pub(super) fn insert(database: &Connection, call: &StoredCall) -> rusqlite::Result<()> {
     let [caller, callee] = &call.parties;
     database
         .prepare_cached(
@@ -208,7 +209,8 @@ fn page(
     rows.collect()
 }
 
-fn micros(time: Instant) -> i64 {
+/// A time as it is stored.
+pub(super) fn micros(time: Instant) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 

@@ -9,6 +9,7 @@ mod journal;
 mod messages;
 mod panel;
 mod panel_tables;
+mod replacement;
 mod salvage;
 mod services;
 mod tables;

@@ -4,34 +4,23 @@ use super::failure::to;
 use super::services;
 use super::{Error, Sqlite};
 use crate::panel::{
-    MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken, SecondFactor,
+    MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken, PhoneLink, SecondFactor,
 };
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use sip::digest::Ha1Set;
 use sip_server::CallServices;
 
+/// The operations, as errors name them.
+const READ: &str = "read the data of the panel";
+const STORE: &str = "store the data of the panel";
+
 impl PanelData for Sqlite {
     fn panel_accounts(&self) -> Result<Vec<PanelAccount>, Error> {
-        self.select(
-            "SELECT name, role, password, created FROM panel_account ORDER BY name",
-            |row| {
-                Ok(PanelAccount {
-                    name: row.get(0)?,
-                    role: row.get(1)?,
-                    password: row.get(2)?,
-                    created: row.get::<_, i64>(3)?.cast_unsigned(),
-                })
-            },
-        )
+        accounts(&self.database()).map_err(to(READ))
     }
 
     fn put_panel_account(&self, account: &PanelAccount) -> Result<(), Error> {
-        let PanelAccount { name, role, password, created } = account;
-        self.change(
-            "INSERT OR REPLACE INTO panel_account VALUES (?1, ?2, ?3, ?4)",
-            params![name, role, password, created.cast_signed()],
-        )
-        .map(drop)
+        put_account(&self.database(), account).map_err(to(STORE))
     }
 
     fn remove_panel_account(&self, name: &str) -> Result<bool, Error> {
@@ -40,27 +29,11 @@ impl PanelData for Sqlite {
     }
 
     fn second_factor(&self, account: &str) -> Result<Option<SecondFactor>, Error> {
-        let database = self.database();
-        let read = || {
-            let mut select = database.prepare_cached(
-                "SELECT secret, used FROM panel_second_factor WHERE account = ?1",
-            )?;
-            let factor = |row: &Row<'_>| {
-                let used = row.get::<_, i64>(1)?.cast_unsigned();
-                Ok(SecondFactor { secret: row.get(0)?, used })
-            };
-            select.query_row([account], factor).optional()
-        };
-        read().map_err(to("read the data of the panel"))
+        second_factor(&self.database(), account).map_err(to(READ))
     }
 
     fn put_second_factor(&self, account: &str, factor: &SecondFactor) -> Result<(), Error> {
-        let SecondFactor { secret, used } = factor;
-        self.change(
-            "INSERT OR REPLACE INTO panel_second_factor VALUES (?1, ?2, ?3)",
-            params![account, secret, used.cast_signed()],
-        )
-        .map(drop)
+        put_second_factor(&self.database(), account, factor).map_err(to(STORE))
     }
 
     fn remove_second_factor(&self, account: &str) -> Result<bool, Error> {
@@ -68,27 +41,52 @@ impl PanelData for Sqlite {
     }
 
     fn panel_tokens(&self) -> Result<Vec<PanelToken>, Error> {
-        self.select("SELECT name, role, hash, created FROM panel_token ORDER BY name", |row| {
-            Ok(PanelToken {
-                name: row.get(0)?,
-                role: row.get(1)?,
-                hash: row.get(2)?,
-                created: row.get::<_, i64>(3)?.cast_unsigned(),
-            })
-        })
+        tokens(&self.database()).map_err(to(READ))
     }
 
     fn put_panel_token(&self, token: &PanelToken) -> Result<(), Error> {
-        let PanelToken { name, role, hash, created } = token;
-        self.change(
-            "INSERT OR REPLACE INTO panel_token VALUES (?1, ?2, ?3, ?4)",
-            params![name, role, hash, created.cast_signed()],
-        )
-        .map(drop)
+        put_token(&self.database(), token).map_err(to(STORE))
     }
 
     fn remove_panel_token(&self, name: &str) -> Result<bool, Error> {
         self.change("DELETE FROM panel_token WHERE name = ?1", params![name])
+    }
+
+    fn phone_links(&self) -> Result<Vec<PhoneLink>, Error> {
+        let database = self.database();
+        let read = || -> rusqlite::Result<Vec<_>> {
+            let mut select = database.prepare_cached(
+                "SELECT hash, user, kind, server, transport, port, mark, made
+                 FROM panel_phone_link ORDER BY made",
+            )?;
+            let link = |row: &Row<'_>| {
+                Ok(PhoneLink {
+                    hash: row.get(0)?,
+                    user: row.get(1)?,
+                    kind: row.get(2)?,
+                    server: row.get(3)?,
+                    transport: row.get(4)?,
+                    port: row.get(5)?,
+                    mark: row.get(6)?,
+                    made: row.get::<_, i64>(7)?.cast_unsigned(),
+                })
+            };
+            select.query_map([], link)?.collect()
+        };
+        read().map_err(to(READ))
+    }
+
+    fn put_phone_link(&self, link: &PhoneLink) -> Result<(), Error> {
+        let PhoneLink { hash, user, kind, server, transport, port, mark, made } = link;
+        self.change(
+            "INSERT OR REPLACE INTO panel_phone_link VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![hash, user, kind, server, transport, port, mark, made.cast_signed()],
+        )
+        .map(drop)
+    }
+
+    fn remove_phone_link(&self, hash: &[u8; 32]) -> Result<bool, Error> {
+        self.change("DELETE FROM panel_phone_link WHERE hash = ?1", params![hash])
     }
 
     fn add_panel_action(&self, action: &PanelAction) -> Result<(), Error> {
@@ -114,7 +112,7 @@ impl PanelData for Sqlite {
             )?;
             select.query_map(params![before, most as i64], action)?.collect()
         };
-        read().map_err(to("read the data of the panel"))
+        read().map_err(to(READ))
     }
 
     fn find_users(
@@ -181,24 +179,86 @@ fn action(row: &Row<'_>) -> rusqlite::Result<(i64, PanelAction)> {
     Ok((row.get(0)?, action))
 }
 
-impl Sqlite {
-    fn select<T>(
-        &self,
-        query: &str,
-        row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, Error> {
-        let database = self.database();
-        let read = || -> rusqlite::Result<Vec<T>> {
-            database.prepare_cached(query)?.query_map([], row)?.collect()
-        };
-        read().map_err(to("read the data of the panel"))
-    }
+/// All accounts, by name.
+pub(super) fn accounts(database: &Connection) -> rusqlite::Result<Vec<PanelAccount>> {
+    let mut select = database
+        .prepare_cached("SELECT name, role, password, created FROM panel_account ORDER BY name")?;
+    let account = |row: &Row<'_>| {
+        Ok(PanelAccount {
+            name: row.get(0)?,
+            role: row.get(1)?,
+            password: row.get(2)?,
+            created: row.get::<_, i64>(3)?.cast_unsigned(),
+        })
+    };
+    select.query_map([], account)?.collect()
+}
 
+/// Stores or replaces an account.
+pub(super) fn put_account(database: &Connection, account: &PanelAccount) -> rusqlite::Result<()> {
+    let PanelAccount { name, role, password, created } = account;
+    database
+        .prepare_cached("INSERT OR REPLACE INTO panel_account VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![name, role, password, created.cast_signed()])
+        .map(drop)
+}
+
+/// The second factor of an account.
+pub(super) fn second_factor(
+    database: &Connection,
+    account: &str,
+) -> rusqlite::Result<Option<SecondFactor>> {
+    let mut select = database
+        .prepare_cached("SELECT secret, used FROM panel_second_factor WHERE account = ?1")?;
+    let factor = |row: &Row<'_>| {
+        Ok(SecondFactor { secret: row.get(0)?, used: row.get::<_, i64>(1)?.cast_unsigned() })
+    };
+    select.query_row([account], factor).optional()
+}
+
+/// Stores or replaces the second factor of an account.
+pub(super) fn put_second_factor(
+    database: &Connection,
+    account: &str,
+    factor: &SecondFactor,
+) -> rusqlite::Result<()> {
+    let SecondFactor { secret, used } = factor;
+    database
+        .prepare_cached("INSERT OR REPLACE INTO panel_second_factor VALUES (?1, ?2, ?3)")?
+        .execute(params![account, secret, used.cast_signed()])
+        .map(drop)
+}
+
+/// All tokens, by name.
+pub(super) fn tokens(database: &Connection) -> rusqlite::Result<Vec<PanelToken>> {
+    let mut select = database
+        .prepare_cached("SELECT name, role, hash, created FROM panel_token ORDER BY name")?;
+    let token = |row: &Row<'_>| {
+        Ok(PanelToken {
+            name: row.get(0)?,
+            role: row.get(1)?,
+            hash: row.get(2)?,
+            created: row.get::<_, i64>(3)?.cast_unsigned(),
+        })
+    };
+    select.query_map([], token)?.collect()
+}
+
+/// Stores or replaces a token.
+pub(super) fn put_token(database: &Connection, token: &PanelToken) -> rusqlite::Result<()> {
+    let PanelToken { name, role, hash, created } = token;
+    database
+        .prepare_cached("INSERT OR REPLACE INTO panel_token VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![name, role, hash, created.cast_signed()])
+        .map(drop)
+}
+
+impl Sqlite {
     /// Returns true if a row was changed.
     fn change(&self, statement: &str, values: &[&dyn rusqlite::ToSql]) -> Result<bool, Error> {
         let database = self.database();
         let change = || database.prepare_cached(statement)?.execute(values);
-        change().map(|count| count > 0).map_err(to("store the data of the panel"))
+        change().map(|count| count > 0).map_err(to(STORE))
     }
 }
 
@@ -251,6 +311,30 @@ mod tests {
         assert!(storage.second_factor("eve").unwrap().is_some(), "a new password keeps it");
         assert!(storage.remove_panel_account("eve").unwrap());
         assert_eq!(storage.second_factor("eve").unwrap(), None);
+    }
+
+    #[test]
+    fn links_for_phones_are_kept_until_they_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let link = |number: u8, made| PhoneLink {
+            hash: [number; 32],
+            user: "bob@a.com".into(),
+            kind: "snom".into(),
+            server: "pbx".into(),
+            transport: "tls".into(),
+            port: 5061,
+            mark: [9; 32],
+            made,
+        };
+        storage.put_phone_link(&link(1, 8)).unwrap();
+        storage.put_phone_link(&link(2, 7)).unwrap();
+        drop(storage);
+        let storage = open(directory.path());
+        assert_eq!(storage.phone_links().unwrap(), [link(2, 7), link(1, 8)]);
+        assert!(storage.remove_phone_link(&[1; 32]).unwrap());
+        assert!(!storage.remove_phone_link(&[1; 32]).unwrap());
+        assert_eq!(storage.phone_links().unwrap(), [link(2, 7)]);
     }
 
     #[test]

@@ -34,10 +34,26 @@ pub(super) const SECOND_FACTORS: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
+/// The links for phones that were not fetched yet. `hash` is of the secret of the link, and `mark` of
+/// the password of the user. `made` is in seconds since 1970.
+pub(super) const PHONE_LINKS: &str = "
+    CREATE TABLE panel_phone_link (
+        hash BLOB PRIMARY KEY NOT NULL,
+        user TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        server TEXT NOT NULL,
+        transport TEXT NOT NULL,
+        port INTEGER NOT NULL,
+        mark BLOB NOT NULL,
+        made INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+";
+
 /// The tables, their keys and their other columns, for the recovery of a damaged database.
-pub(super) const COPIED: [(&str, &str, &str); 4] = [
+pub(super) const COPIED: [(&str, &str, &str); 5] = [
     ("panel_account", "name", "role, password, created"),
     ("panel_second_factor", "account", "secret, used"),
     ("panel_token", "name", "role, hash, created"),
+    ("panel_phone_link", "hash", "user, kind, server, transport, port, mark, made"),
     ("panel_action", "id", "at, account, source, action, object, error"),
 ];

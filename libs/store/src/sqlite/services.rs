@@ -19,7 +19,7 @@ pub(super) fn put(
     domain: &str,
     services: &CallServices,
 ) -> Result<bool, Error> {
-    let mut store = || -> rusqlite::Result<bool> {
+    let mut put = || -> rusqlite::Result<bool> {
         let transaction = database.transaction()?;
         let is_there = transaction
             .prepare_cached("SELECT 1 FROM subscriber WHERE domain = ?1 AND name = ?2")?
@@ -27,26 +27,38 @@ pub(super) fn put(
         if !is_there {
             return Ok(false);
         }
-        remove(&transaction, name, domain)?;
-        if !services.is_empty() {
-            transaction.execute(
-                "INSERT INTO call_services VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                params![
-                    domain,
-                    name,
-                    services.always,
-                    services.busy,
-                    services.no_answer,
-                    services.unreachable,
-                    services.no_answer_after.as_micros().cast_signed(),
-                    services.do_not_disturb
-                ],
-            )?;
-        }
+        store(&transaction, name, domain, services)?;
         transaction.commit()?;
         Ok(true)
     };
-    store().map_err(to("store call services"))
+    put().map_err(to("store call services"))
+}
+
+/// Stores the call services of a user in place of the former ones.
+pub(super) fn store(
+    database: &Connection,
+    name: &str,
+    domain: &str,
+    services: &CallServices,
+) -> rusqlite::Result<()> {
+    remove(database, name, domain)?;
+    if services.is_empty() {
+        return Ok(());
+    }
+    let mut insert = database
+        .prepare_cached("INSERT INTO call_services VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
+    insert
+        .execute(params![
+            domain,
+            name,
+            services.always,
+            services.busy,
+            services.no_answer,
+            services.unreachable,
+            services.no_answer_after.as_micros().cast_signed(),
+            services.do_not_disturb
+        ])
+        .map(drop)
 }
 
 /// The call services of one user.

@@ -18,7 +18,7 @@ pub(super) const SECRET: &str = "secret";
 pub(super) const REALMS: &str = "realms";
 
 /// The migrations, each from one schema version to the next. The first one creates the tables.
-pub(super) const STEPS: [&str; 11] = [
+pub(super) const STEPS: [&str; 12] = [
     TABLES,
     LOGINS,
     RECORDS,
@@ -30,6 +30,7 @@ pub(super) const STEPS: [&str; 11] = [
     CHANGES,
     CALL_USERS,
     panel_tables::SECOND_FACTORS,
+    panel_tables::PHONE_LINKS,
 ];
 
 /// The key of the setting that is present once records of calls were imported.

@@ -20,63 +20,7 @@ impl Users for Sqlite {
         let mut database = self.database();
         let mut store = || -> rusqlite::Result<()> {
             let transaction = database.transaction()?;
-            {
-                // One user may get the authentication name that another one of `users` gives up, in
-                // any order.
-                if users.iter().any(|user| user.logins.by_auth_name.is_some()) {
-                    let mut give_up = transaction.prepare_cached(
-                        "UPDATE subscriber SET auth_name = NULL, auth_ha1 = NULL
-                         WHERE domain = ?1 AND name = ?2 AND auth_name IS NOT NULL",
-                    )?;
-                    for user in users {
-                        give_up.execute(params![&*user.domain, user.name])?;
-                    }
-                }
-                let mut insert = transaction.prepare_cached(
-                    "INSERT INTO subscriber VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-                     ON CONFLICT (domain, name) DO NOTHING",
-                )?;
-                let mut update = transaction.prepare_cached(
-                    "UPDATE subscriber SET ha1_md5 = ?3, ha1_sha256 = ?4, ha1_sha512_256 = ?5,
-                     address_ha1 = ?6, auth_name = ?7, auth_ha1 = ?8
-                     WHERE domain = ?1 AND name = ?2",
-                )?;
-                let mut has_other = transaction.prepare_cached(
-                    "SELECT ha1_sha256 <> ?3 FROM subscriber WHERE domain = ?1 AND name = ?2",
-                )?;
-                let mut forget = transaction.prepare_cached(
-                    "DELETE FROM binding WHERE address_of_record = ?1 AND emptied IS NULL",
-                )?;
-                for user in users {
-                    let Logins { by_name, by_address, by_auth_name } = &user.logins;
-                    let Ha1Set { md5, sha256, sha512_256 } = by_name;
-                    let by_address = by_address.as_ref().map(to_bytes);
-                    let auth_name = by_auth_name.as_ref().map(|auth| text(&auth.name));
-                    let auth_ha1 = by_auth_name.as_ref().map(|auth| to_bytes(&auth.ha1));
-                    let row = params![
-                        &*user.domain,
-                        user.name,
-                        md5,
-                        sha256,
-                        sha512_256,
-                        by_address,
-                        auth_name,
-                        auth_ha1
-                    ];
-                    if insert.execute(row)? == 1 {
-                        change.added += 1;
-                        continue;
-                    }
-                    let stored = params![&*user.domain, user.name, sha256];
-                    if has_other.query_row(stored, |row| row.get(0))? {
-                        forget.execute([address_of_record(&user.name, &user.domain)])?;
-                        change.changed += 1;
-                    } else {
-                        change.unchanged += 1;
-                    }
-                    update.execute(row)?;
-                }
-            }
+            put(&transaction, users, &mut change)?;
             transaction.commit()
         };
         store().map_err(to("store users"))?;
@@ -85,21 +29,13 @@ impl Users for Sqlite {
 
     fn remove_user(&self, name: &str, domain: &str) -> Result<bool, Error> {
         let mut database = self.database();
-        let mut remove = || -> rusqlite::Result<bool> {
+        let mut remove_one = || -> rusqlite::Result<bool> {
             let transaction = database.transaction()?;
-            transaction.execute(
-                "DELETE FROM binding WHERE address_of_record = ?1 AND emptied IS NULL",
-                [address_of_record(name, domain)],
-            )?;
-            let removed = transaction.execute(
-                "DELETE FROM subscriber WHERE domain = ?1 AND name = ?2",
-                [domain, name],
-            )?;
-            services::remove(&transaction, name, domain)?;
+            let is_removed = remove(&transaction, name, domain)?;
             transaction.commit()?;
-            Ok(removed > 0)
+            Ok(is_removed)
         };
-        remove().map_err(to("remove a user"))
+        remove_one().map_err(to("remove a user"))
     }
 
     fn move_users(&self, from: &str, target: &str) -> Result<u64, Error> {
@@ -257,6 +193,81 @@ impl Users for Sqlite {
             .map(i64::cast_unsigned)
             .map_err(to("count the users"))
     }
+}
+
+/// Stores `users` and counts them in `change`. Of two with one name the later is stored. The
+/// registrations of a user with another password are deleted.
+pub(super) fn put(
+    database: &Connection,
+    users: &[User],
+    change: &mut Change,
+) -> rusqlite::Result<()> {
+    // One user may get the authentication name that another one of `users` gives up, in any order.
+    if users.iter().any(|user| user.logins.by_auth_name.is_some()) {
+        let mut give_up = database.prepare_cached(
+            "UPDATE subscriber SET auth_name = NULL, auth_ha1 = NULL
+             WHERE domain = ?1 AND name = ?2 AND auth_name IS NOT NULL",
+        )?;
+        for user in users {
+            give_up.execute(params![&*user.domain, user.name])?;
+        }
+    }
+    let mut insert = database.prepare_cached(
+        "INSERT INTO subscriber VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+         ON CONFLICT (domain, name) DO NOTHING",
+    )?;
+    let mut update = database.prepare_cached(
+        "UPDATE subscriber SET ha1_md5 = ?3, ha1_sha256 = ?4, ha1_sha512_256 = ?5,
+         address_ha1 = ?6, auth_name = ?7, auth_ha1 = ?8
+         WHERE domain = ?1 AND name = ?2",
+    )?;
+    let mut has_other = database.prepare_cached(
+        "SELECT ha1_sha256 <> ?3 FROM subscriber WHERE domain = ?1 AND name = ?2",
+    )?;
+    let mut forget = database
+        .prepare_cached("DELETE FROM binding WHERE address_of_record = ?1 AND emptied IS NULL")?;
+    for user in users {
+        let Logins { by_name, by_address, by_auth_name } = &user.logins;
+        let Ha1Set { md5, sha256, sha512_256 } = by_name;
+        let by_address = by_address.as_ref().map(to_bytes);
+        let auth_name = by_auth_name.as_ref().map(|auth| text(&auth.name));
+        let auth_ha1 = by_auth_name.as_ref().map(|auth| to_bytes(&auth.ha1));
+        let row = params![
+            &*user.domain,
+            user.name,
+            md5,
+            sha256,
+            sha512_256,
+            by_address,
+            auth_name,
+            auth_ha1
+        ];
+        if insert.execute(row)? == 1 {
+            change.added += 1;
+            continue;
+        }
+        let stored = params![&*user.domain, user.name, sha256];
+        if has_other.query_row(stored, |row| row.get(0))? {
+            forget.execute([address_of_record(&user.name, &user.domain)])?;
+            change.changed += 1;
+        } else {
+            change.unchanged += 1;
+        }
+        update.execute(row)?;
+    }
+    Ok(())
+}
+
+/// Removes a user with the registrations and the call services. Returns true if there was one.
+pub(super) fn remove(database: &Connection, name: &str, domain: &str) -> rusqlite::Result<bool> {
+    database
+        .prepare_cached("DELETE FROM binding WHERE address_of_record = ?1 AND emptied IS NULL")?
+        .execute([address_of_record(name, domain)])?;
+    let removed = database
+        .prepare_cached("DELETE FROM subscriber WHERE domain = ?1 AND name = ?2")?
+        .execute([domain, name])?;
+    services::remove(database, name, domain)?;
+    Ok(removed > 0)
 }
 
 fn realms(database: &Connection) -> Result<BTreeMap<String, String>, Error> {

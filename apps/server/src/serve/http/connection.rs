@@ -4,8 +4,9 @@ use super::forms;
 use super::reply::{Pages, Reply, Request, foreign_host, refusal};
 use crate::serve::connections::CurrentTls;
 use crate::serve::panel_queue::PanelQueue;
+use ::panel::MAX_CONTENT;
 use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Response};
@@ -18,12 +19,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 /// The time for a TLS handshake, and for the header fields of a request. An idle connection ends
 /// after it.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The time for the content of an upload. One is read at a time.
+const UPLOAD_PATIENCE: Duration = Duration::from_secs(60);
 /// The time after which a connection takes no further request. Clients open another one. A client
 /// that does not read its response keeps a connection no longer.
 const LIFE: Duration = Duration::from_secs(120);
@@ -41,6 +45,8 @@ pub(super) struct Conversation {
     pub(super) pages: Arc<dyn Pages>,
     /// The panel, if it is served.
     pub(super) panel: Option<PanelQueue>,
+    /// The place of the only upload at a time.
+    pub(super) uploads: Semaphore,
 }
 
 impl Conversation {
@@ -104,12 +110,32 @@ impl Conversation {
         if let Some(refusal) = foreign_host(request.headers(), &self.hosts) {
             return refusal.into_response(is_head, true);
         }
-        let read = timeout(PATIENCE, forms::read(request, remote, self.tls.is_some())).await;
-        let request = match read.unwrap_or_else(|_| Err(Reply::text(408, "it came too slowly\n"))) {
+        let (head, body) = request.into_parts();
+        let mut request = match forms::head(&head, remote, self.tls.is_some()) {
             Ok(request) => request,
             Err(refusal) => return refusal.into_response(is_head, true),
         };
-        match panel.ask(request).await {
+        let is_large = body.size_hint().lower() > MAX_CONTENT as u64;
+        let most = match is_large {
+            // Strangers use no more memory and time than others.
+            true => panel.most_content(request.clone()).await.unwrap_or(MAX_CONTENT),
+            false => MAX_CONTENT,
+        };
+        let is_upload = most > MAX_CONTENT;
+        let place = is_upload.then(|| self.uploads.try_acquire());
+        if let Some(Err(_)) = place {
+            let text = "another upload is in progress: try again in a moment\n";
+            return Reply::text(503, text).into_response(is_head, true);
+        }
+        let patience = if is_upload { UPLOAD_PATIENCE } else { PATIENCE };
+        let read = timeout(patience, forms::content(body, most)).await;
+        match read.unwrap_or_else(|_| Err(Reply::text(408, "it came too slowly\n"))) {
+            Ok(content) => request.body = content,
+            Err(refusal) => return refusal.into_response(is_head, true),
+        }
+        let reply = panel.ask(request).await;
+        drop(place);
+        match reply {
             Some(reply) => forms::response(reply, is_head),
             None => {
                 let text = "too many requests wait for the panel: try again in a moment\n";

@@ -3,14 +3,12 @@
 use super::reply::Reply;
 use ::panel::Method;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::{HeaderMap, Response, StatusCode};
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// The maximum length of the content of a request in bytes.
-const MAX_CONTENT: usize = 64 * 1024;
 
 /// The header field of a request that a script repeats.
 const POLL: HeaderName = HeaderName::from_static("x-poll");
@@ -27,16 +25,15 @@ const FIELDS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// The request with its content.
+/// The request without its content.
 ///
 /// # Errors
 /// The reply to a request that cannot be served.
-pub(super) async fn read(
-    request: hyper::Request<Incoming>,
+pub(super) fn head(
+    head: &Parts,
     source: IpAddr,
     is_secure: bool,
 ) -> Result<::panel::Request, Reply> {
-    let (head, body) = request.into_parts();
     let method = match head.method {
         hyper::Method::GET | hyper::Method::HEAD => Method::Get,
         hyper::Method::POST => Method::Post,
@@ -45,10 +42,6 @@ pub(super) async fn read(
         hyper::Method::DELETE => Method::Delete,
         _ => return Err(Reply::text(405, "this method is not served\n")),
     };
-    let body = Limited::new(body, MAX_CONTENT).collect().await;
-    let body = body.map_err(|_| {
-        Reply::text(413, format!("the content has more than {MAX_CONTENT} bytes, or is broken\n"))
-    })?;
     let fields = &head.headers;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(::panel::Request {
@@ -62,11 +55,26 @@ pub(super) async fn read(
         authorization: text(fields, &header::AUTHORIZATION),
         content_type: text(fields, &header::CONTENT_TYPE).unwrap_or_default(),
         is_poll: fields.contains_key(POLL),
-        body: body.to_bytes().to_vec(),
+        body: Vec::new(),
         source,
         is_secure,
         now,
     })
+}
+
+/// The content of a request, at most `most` bytes.
+///
+/// # Errors
+/// The reply to a request that cannot be served.
+pub(super) async fn content(body: Incoming, most: usize) -> Result<Vec<u8>, Reply> {
+    let refusal =
+        || Reply::text(413, format!("the content has more than {most} bytes, or is broken\n"));
+    // A length that is too large is refused before the content comes.
+    if body.size_hint().lower() > most as u64 {
+        return Err(refusal());
+    }
+    let body = Limited::new(body, most).collect().await.map_err(|_| refusal())?;
+    Ok(body.to_bytes().to_vec())
 }
 
 /// The value of a header field. One that is not ASCII is read as a text that equals nothing.

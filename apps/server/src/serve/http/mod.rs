@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{LocalSet, spawn_local};
 
 /// The pause after a connection could not be accepted, for want of files or memory.
@@ -82,7 +82,8 @@ impl HttpListener {
                 log::warn("turns", || format!("HTTP has the priority of messages: {error}"));
             }
             let tls = self.is_secure.then_some(tls);
-            let conversation = Arc::new(Conversation { tls, hosts, pages, panel });
+            let conversation =
+                Arc::new(Conversation { tls, hosts, pages, panel, uploads: Semaphore::new(1) });
             let serving = async {
                 if let Err(error) = serve(self, conversation, &counters, ended).await {
                     log::error("http", || format!("HTTP is no longer served: {error}"));

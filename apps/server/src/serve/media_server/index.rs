@@ -6,7 +6,7 @@ use crate::voicemail::{Files, MAX_MESSAGES, Message, space_of};
 use media_server::{Mailboxes, MessageCounts, MessageId, RATE, Summary};
 use parking_lot::Mutex;
 use sip_server::MediaServices;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::time::SystemTime;
 
@@ -104,7 +104,12 @@ impl Index {
 
     /// Reads the mailboxes again that a command has changed.
     pub(in crate::serve) fn refresh(&self) {
-        let names: Vec<_> = self.state.lock().mailboxes.keys().cloned().collect();
+        let mut names: BTreeSet<_> = self.state.lock().mailboxes.keys().cloned().collect();
+        // A restored backup adds mailboxes.
+        match self.files.mailboxes() {
+            Ok(stored) => names.extend(stored),
+            Err(error) => log::warn("voicemail", || format!("mailboxes cannot be read: {error}")),
+        }
         for name in names {
             let changed = self.files.changed(&name);
             if self.state.lock().mailboxes.get(&name).is_some_and(|it| it.changed == changed) {

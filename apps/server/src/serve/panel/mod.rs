@@ -12,8 +12,10 @@ use crate::failure::{Failure, during};
 use crate::log;
 use crate::panel_settings::PanelSettings;
 use ::panel::{Config, Panel};
+use net::wall_clock;
 use server::PanelServer;
 use std::sync::Arc;
+use std::time::Duration;
 use store::Storage;
 
 /// Starts the panel, if the settings have one. `url` is the address of the HTTP listener. Without
@@ -41,6 +43,7 @@ pub(super) fn start(
     let server = Arc::new(PanelServer::new(parts));
     let config = Config { idle: settings.idle, users: settings.users };
     let mut panel = Panel::new(config, server, storage, random);
+    panel.load(Duration::from_micros(wall_clock().as_micros()))?;
     log::info("panel", || format!("serves the panel at {url}/panel/"));
     if let Some(path) = panel.setup_path()? {
         log::info("panel", || format!("make the first administrator of the panel at {url}{path}"));

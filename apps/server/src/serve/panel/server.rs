@@ -4,11 +4,14 @@ use super::listing;
 use super::own::Own;
 use super::parts::Parts;
 use crate::accounts::{self, ServiceChange, Services};
+use crate::admin::desk::Desk;
 use crate::admin::sink::{Row, Sink};
 use crate::admin::{Request, UserRow, commands};
+use crate::backup::{self, Line, Part, Wish};
 use crate::check;
 use crate::cli::{CheckFlags, DoctorFlags, RouteFlags};
 use crate::doctor;
+use crate::domains;
 use crate::failure::Failure;
 use crate::history;
 use crate::output::Out;
@@ -21,10 +24,14 @@ use serde_json::{Value, json};
 use sip::Instant;
 use sip_server::Source;
 use std::convert::Infallible;
+use std::io::BufRead;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
-use store::CallFilter;
+use store::{CallFilter, Replaced};
+
+/// The maximum length of a backup in bytes, which can be uploaded again.
+const MAX_BACKUP: usize = 64 * 1024 * 1024;
 
 /// The running server.
 pub(super) struct PanelServer(Parts);
@@ -76,6 +83,16 @@ impl Server for PanelServer {
             Question::Check => Ok(vec![self.check()]),
             Question::Reload => self.reload(),
             Question::Doctor => self.doctor(),
+            Question::Backup { certificates, records, voicemail } => {
+                self.backup([*certificates, *records, *voicemail])
+            }
+            Question::Restore { content, is_trial } => self.restore(content, *is_trial),
+            Question::ImportUsers { text, domain, is_trial } => {
+                let (length, dry_run) = (text.len() as u64, *is_trial);
+                let domain = domain.as_deref().map(domains::canonical).transpose()?;
+                let request = Request::ImportUsers { domain, length, dry_run };
+                command_with(desk, &request, &mut &text[..])
+            }
         }
     }
 
@@ -98,7 +115,6 @@ impl PanelServer {
     }
 
     fn identity(&self, user: &str) -> Result<accounts::Identity, String> {
-        use crate::admin::desk::Desk;
         accounts::identify(user, None, &self.0.desk.domains()).map_err(|error| error.to_string())
     }
 
@@ -233,6 +249,35 @@ impl PanelServer {
         Ok(vec![check])
     }
 
+    /// The lines of a backup with certificates, records and voicemail.
+    fn backup(&self, with: [bool; 3]) -> Result<Vec<Value>, String> {
+        let parts = [Part::Certificates, Part::Records, Part::Voicemail].into_iter().zip(with);
+        let parts: Vec<_> = parts.filter_map(|(part, is_on)| is_on.then_some(part)).collect();
+        let (mut rows, mut length) = (Vec::new(), 0);
+        let stored = self.0.desk.stored().map_err(|error| error.to_string())?;
+        backup::make(&stored, &parts, &mut |Line(line)| {
+            length += line.len() + 1;
+            rows.push(Value::String(line));
+            length <= MAX_BACKUP
+        })?;
+        match length <= MAX_BACKUP {
+            true => Ok(rows),
+            false => Err(format!(
+                "the backup has more than {MAX_BACKUP} bytes: make it on the machine of the \
+                 server, by `barebell backup`"
+            )),
+        }
+    }
+
+    fn restore(&self, content: &[u8], is_trial: bool) -> Result<Vec<Value>, String> {
+        let desk = &self.0.desk;
+        let stored = desk.stored().map_err(|error| error.to_string())?;
+        let wish = Wish { parts: Vec::new(), is_trial };
+        let apply = |replaced: &Replaced, has_users| desk.restored(replaced, has_users);
+        let report = backup::restore(&stored, &mut &*content, &wish, &apply)?;
+        Ok(vec![serde_json::to_value(report).unwrap_or_default()])
+    }
+
     fn doctor(&self) -> Result<Vec<Value>, String> {
         rows(|out| {
             doctor::run(
@@ -256,8 +301,17 @@ fn rows(run: impl FnOnce(&mut Out) -> Result<(), Failure>) -> Result<Vec<Value>,
 
 /// The rows of the answer to a request of the administration.
 fn command(desk: &Arc<Running>, request: &Request) -> Result<Vec<Value>, String> {
+    command_with(desk, request, &mut std::io::empty())
+}
+
+/// Like [`command`], with the `file` that follows the request.
+fn command_with(
+    desk: &Arc<Running>,
+    request: &Request,
+    file: &mut dyn BufRead,
+) -> Result<Vec<Value>, String> {
     let mut answer = Rows::default();
-    let Ok(()) = commands::answer(&**desk, request, &mut std::io::empty(), &mut answer);
+    let Ok(()) = commands::answer(&**desk, request, file, &mut answer);
     match answer.error {
         Some(text) => Err(text),
         None => Ok(answer.rows),
