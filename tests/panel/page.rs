@@ -118,7 +118,7 @@ impl Panel {
         assert!(self.faults.is_empty(), "{}", self.faults.join("\n"));
     }
 
-    fn keep_picture(&mut self, name: &str) {
+    pub(crate) fn keep_picture(&mut self, name: &str) {
         if let Some(folder) = std::env::var_os("BAREBELL_PICTURES") {
             let folder = PathBuf::from(folder);
             let text = folder.join(format!("{name}.base64"));

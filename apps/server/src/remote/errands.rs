@@ -93,13 +93,19 @@ impl Errand {
                 let content = Some(serde_json::to_value(change)?);
                 Self { content, ..Self::with(Method::PATCH, path) }
             }
+            // The connection for commands passes their content beside the request.
+            Request::Backup { .. } | Request::Restore { .. } => {
+                return missing("backups of commands");
+            }
             Request::Limits => return missing("the use of limits"),
             Request::Messages { .. } => return missing("message counts"),
             Request::Drain { .. } => return missing("draining"),
             Request::ImportUsers { .. } | Request::MoveUsers { .. } => {
                 return missing("many users at once");
             }
-            Request::Accounts | Request::RemoveSecondFactor { .. } => {
+            Request::Accounts
+            | Request::SetPassword { .. }
+            | Request::RemoveSecondFactor { .. } => {
                 return missing("accounts of the panel");
             }
             Request::Tokens | Request::AddToken { .. } | Request::RemoveToken { .. } => {
