@@ -95,7 +95,7 @@ impl Errand {
             }
             // The connection for commands passes their content beside the request.
             Request::Backup { .. } | Request::Restore { .. } => {
-                return missing("backups of commands");
+                return missing("the commands backup and restore");
             }
             Request::Limits => return missing("the use of limits"),
             Request::Messages { .. } => return missing("message counts"),
