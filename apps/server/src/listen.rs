@@ -59,6 +59,26 @@ impl FromStr for Outside {
 }
 
 impl Listen {
+    /// The local address of messages to `remote`, to which the system sends from `source` if no
+    /// other address is bound. `None` if no listener of `transport` reaches it.
+    pub(crate) fn local_for(
+        listens: &[Self],
+        transport: Transport,
+        remote: SocketAddr,
+        source: IpAddr,
+    ) -> Option<SocketAddr> {
+        let of_kind = |listen: &&Self| {
+            listen.transport == transport && listen.address.is_ipv4() == remote.is_ipv4()
+        };
+        let mut addresses = listens.iter().filter(of_kind).map(|listen| listen.address);
+        let is_at_source = |at: &SocketAddr| at.ip() == source || at.ip().is_unspecified();
+        match addresses.clone().find(is_at_source) {
+            Some(address) => Some(SocketAddr::new(source, address.port())),
+            // A second address of an interface.
+            None => addresses.find(|at| at.ip().is_loopback() == remote.ip().is_loopback()),
+        }
+    }
+
     /// UDP and TCP 5060 of all addresses.
     pub(crate) fn defaults() -> Vec<Self> {
         let wildcards = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
@@ -199,6 +219,27 @@ impl FromStr for Listen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_leave_from_a_listener_that_reaches_their_destination() {
+        let local = |listens: &[&str], remote: &str, source: &str| {
+            let listens: Vec<Listen> = listens.iter().map(|it| it.parse().unwrap()).collect();
+            let (remote, source) = (remote.parse().unwrap(), source.parse().unwrap());
+            let local = Listen::local_for(&listens, Transport::Udp, remote, source);
+            local.map(|local| local.to_string())
+        };
+        let (trunk, first) = ("203.0.113.1:5060", "192.0.2.1");
+        let from = |address: &str| Some(address.to_owned());
+        assert_eq!(local(&["udp:0.0.0.0:5070"], trunk, first), from("192.0.2.1:5070"));
+        // The second address of an interface, where the system would send from the first.
+        let second = ["udp:127.0.0.1:5060", "udp:192.0.2.20:5060"];
+        assert_eq!(local(&second, trunk, first), from("192.0.2.20:5060"));
+        assert_eq!(local(&second, "127.0.0.1:9", "127.0.0.1"), from("127.0.0.1:5060"));
+        let both = ["udp:192.0.2.20:5060", "udp:192.0.2.1:5060"];
+        assert_eq!(local(&both, trunk, first), from("192.0.2.1:5060"));
+        assert_eq!(local(&["udp:127.0.0.1:5060", "tcp:192.0.2.1:5060"], trunk, first), None);
+        assert_eq!(local(&["udp:0.0.0.0:5060"], "[2001:db8::1]:5060", "2001:db8::2"), None);
+    }
 
     #[test]
     fn an_address_to_listen_on_is_read_and_written_alike() {

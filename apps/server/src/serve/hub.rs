@@ -279,12 +279,9 @@ impl Hub {
         }
     }
 
-    /// The listening port of `transport` for IPv4 or IPv6, if there is one.
-    pub(crate) fn port_of(&self, transport: Transport, is_v4: bool) -> Option<u16> {
-        self.listens
-            .iter()
-            .find(|listen| listen.transport == transport && listen.address.is_ipv4() == is_v4)
-            .map(|listen| listen.address.port())
+    /// The local address of messages to `remote` by `transport`. `None` if nothing is sent there.
+    pub(crate) fn local_for(&self, transport: Transport, remote: SocketAddr) -> Option<SocketAddr> {
+        Listen::local_for(&self.listens, transport, remote, net::source_for(remote)?)
     }
 
     fn store_and_send(&self, local: &mut Local) {

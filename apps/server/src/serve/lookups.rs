@@ -13,7 +13,6 @@ use sip::Instant;
 use sip::Location;
 use sip::locate::{Destination, Host};
 use std::cell::RefCell;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -117,8 +116,7 @@ impl Lookups {
         let locations: Vec<Location> = targets
             .iter()
             .map(|target| {
-                let port = self.hub.port_of(target.transport, target.address.is_ipv4());
-                let local = net::source_for(target.address).zip(port).map(SocketAddr::from);
+                let local = self.hub.local_for(target.transport, target.address);
                 Location { transport: target.transport, remote: target.address, local }
             })
             .collect();
