@@ -1,5 +1,6 @@
 //! Pages with JsSIP and SIP.js in a browser call desk phones through the relay, and are called.
 
+use Engine::{Chromium, Firefox};
 use peers::browser::{Browser, Page};
 use peers::phone::Kind::{Barebell, Baresip};
 use peers::phone::{Action, Event, Kind, Phone};
@@ -10,6 +11,13 @@ use peers::transport::Transport::Udp;
 /// The frequency of the page's tone in Hz.
 const TONE: u32 = 1_500;
 
+/// The browser of a page.
+#[derive(Clone, Copy, Debug)]
+enum Engine {
+    Chromium,
+    Firefox,
+}
+
 /// A server and a page of alice that has registered.
 struct Rig {
     exchange: TestServer,
@@ -18,12 +26,13 @@ struct Rig {
 
 impl Rig {
     /// A rig with a page of this library, and further settings of the server.
-    fn new(library: &str, more: &str) -> Self {
-        Self::with_pages([Page::serve()], library, more).0
+    fn new(engine: Engine, library: &str, more: &str) -> Self {
+        Self::with_pages(engine, [Page::serve()], library, more).0
     }
 
     /// A rig with the first of these pages. The server accepts all of them.
     fn with_pages<const N: usize>(
+        engine: Engine,
         pages: [Page; N],
         library: &str,
         more: &str,
@@ -32,7 +41,8 @@ impl Rig {
         let settings = format!("{TRUSTS_NOBODY}[websocket]\norigins = [{origins}]\n{more}");
         let exchange = TestServer::with(&settings, &[]);
         let mut pages = pages.into_iter();
-        let page = open(&exchange, pages.next().expect("a page"), library, ("alice", TONE));
+        let page = pages.next().expect("a page");
+        let page = open(&exchange, (engine, page), library, ("alice", TONE));
         (Self { exchange, page }, pages)
     }
 
@@ -55,7 +65,12 @@ impl Rig {
     }
 }
 
-fn open(exchange: &TestServer, page: Page, library: &str, (user, tone): (&str, u32)) -> Browser {
+fn open(
+    exchange: &TestServer,
+    (engine, page): (Engine, Page),
+    library: &str,
+    (user, tone): (&str, u32),
+) -> Browser {
     let (url, tone) = (exchange.server.web_url(), tone.to_string());
     let settings = [
         ("scenario", "calls"),
@@ -66,14 +81,17 @@ fn open(exchange: &TestServer, page: Page, library: &str, (user, tone): (&str, u
         ("user", user),
         ("hertz", &tone),
     ];
-    let mut browser = Browser::open(page, &settings, &exchange.server.certificate());
+    let mut browser = match engine {
+        Chromium => Browser::open(page, &settings, &exchange.server.certificate()),
+        Firefox => Browser::open_firefox(page, &settings),
+    };
     browser.wait_for("registered");
     browser
 }
 
 /// The page calls the phone: both hear each other, also after a hold and a restart of ICE.
-fn page_calls(library: &str, kind: Kind, more: &str) {
-    let mut rig = Rig::new(library, more);
+fn page_calls(engine: Engine, library: &str, kind: Kind, more: &str) {
+    let mut rig = Rig::new(engine, library, more);
     let mut phone = Phone::registered(kind, rig.exchange.account("bob", Udp));
     rig.page.command("call bob");
     phone.wait_for(Event::Incoming);
@@ -93,8 +111,8 @@ fn page_calls(library: &str, kind: Kind, more: &str) {
 }
 
 /// The phone calls the page: both hear each other, and the phone hangs up.
-fn phone_calls(library: &str, kind: Kind, more: &str) {
-    let mut rig = Rig::new(library, more);
+fn phone_calls(engine: Engine, library: &str, kind: Kind, more: &str) {
+    let mut rig = Rig::new(engine, library, more);
     let mut phone = Phone::registered(kind, rig.exchange.account("bob", Udp));
     phone.act(&Action::Dial(rig.exchange.server.uri("alice")));
     rig.page.wait_for("it rings");
@@ -109,32 +127,73 @@ fn phone_calls(library: &str, kind: Kind, more: &str) {
 
 #[test]
 fn a_page_calls_baresip() {
-    page_calls("jssip", Baresip, "");
+    page_calls(Chromium, "jssip", Baresip, "");
 }
 
 #[test]
 fn a_page_calls_barebell_phone() {
-    page_calls("jssip", Barebell, "");
+    page_calls(Chromium, "jssip", Barebell, "");
 }
 
 #[test]
 fn baresip_calls_a_page() {
-    phone_calls("jssip", Baresip, "");
+    phone_calls(Chromium, "jssip", Baresip, "");
 }
 
 #[test]
 fn barebell_phone_calls_a_page() {
-    phone_calls("jssip", Barebell, "");
+    phone_calls(Chromium, "jssip", Barebell, "");
 }
 
 #[test]
 fn a_page_with_sip_js_calls_baresip() {
-    page_calls("sip.js", Baresip, "");
+    page_calls(Chromium, "sip.js", Baresip, "");
 }
 
 #[test]
 fn baresip_calls_a_page_with_sip_js() {
-    phone_calls("sip.js", Baresip, "");
+    phone_calls(Chromium, "sip.js", Baresip, "");
+}
+
+#[test]
+fn a_page_in_firefox_calls_baresip() {
+    page_calls(Firefox, "jssip", Baresip, "");
+}
+
+#[test]
+fn baresip_calls_a_page_in_firefox() {
+    phone_calls(Firefox, "jssip", Baresip, "");
+}
+
+/// The first description of trickle ICE (RFC 8838) may have no candidate. The checks of the page
+/// tell the relay its address, and later candidates are not needed: for its offer, its answer, and
+/// the offer of a restart.
+#[test]
+fn a_page_needs_no_candidates_in_its_descriptions() {
+    let mut rig = Rig::new(Chromium, "jssip", "");
+    rig.page.command("trickle");
+    let mut phone = Phone::registered(Barebell, rig.exchange.account("bob", Udp));
+    rig.page.command("call bob");
+    phone.wait_for(Event::Incoming);
+    phone.act(&Action::Answer);
+    rig.page.wait_for("in a call");
+    rig.page.wait_for("offer without candidates");
+    rig.hear(&mut phone, 0);
+    let since = rig.page.reports();
+    rig.page.command("restart");
+    rig.page.wait_for_after("offer without candidates", since);
+    phone.wait_until_it_hears_more(TONE);
+    rig.page.command("hang");
+    phone.wait_for(Event::Ended);
+    let since = rig.page.reports();
+    phone.act(&Action::Dial(rig.exchange.server.uri("alice")));
+    rig.page.wait_for_after("it rings", since);
+    rig.page.command("answer");
+    phone.wait_for(Event::Established);
+    rig.page.wait_for_after("answer without candidates", since);
+    rig.hear(&mut phone, since);
+    phone.act(&Action::HangUp);
+    rig.page.wait_for_after("ended by remote: Terminated", since);
 }
 
 /// The B2BUA joins two calls of its own, with the page and with the phone.
@@ -142,12 +201,12 @@ const B2BUA: &str = "[calls]\nmode = \"b2bua\"\n";
 
 #[test]
 fn a_page_calls_a_phone_through_the_b2bua() {
-    page_calls("jssip", Barebell, B2BUA);
+    page_calls(Chromium, "jssip", Barebell, B2BUA);
 }
 
 #[test]
 fn a_phone_calls_a_page_through_the_b2bua() {
-    phone_calls("jssip", Barebell, B2BUA);
+    phone_calls(Chromium, "jssip", Barebell, B2BUA);
 }
 
 #[test]
@@ -162,8 +221,10 @@ fn a_page_calls_another_page_through_the_relay() {
 }
 
 fn pages_call(more: &str) {
-    let (mut rig, mut others) = Rig::with_pages([Page::serve(), Page::serve()], "jssip", more);
-    let mut bob = open(&rig.exchange, others.next().expect("a page"), "jssip", ("bob", 900));
+    let pages = [Page::serve(), Page::serve()];
+    let (mut rig, mut others) = Rig::with_pages(Chromium, pages, "jssip", more);
+    let page = (Chromium, others.next().expect("a page"));
+    let mut bob = open(&rig.exchange, page, "jssip", ("bob", 900));
     rig.page.command("call bob");
     bob.wait_for("it rings");
     bob.command("answer");

@@ -1,5 +1,5 @@
 // A user of a page telephones with JsSIP or SIP.js. The page's server has the commands, one at a time: `call USER`, `answer`, `hang up`,
-// `press KEYS`, `hold`, `resume`, `restart` (ICE). The microphone is a tone; the tone that is heard is reported.
+// `press KEYS`, `hold`, `resume`, `restart` (ICE), and with JsSIP `trickle`: later descriptions are without candidates. The microphone is a tone; the tone that is heard is reported.
 import JsSIP from 'jssip';
 import { Inviter, Registerer, SessionState, UserAgent, Web } from 'sip.js';
 
@@ -72,8 +72,14 @@ function byJsSip({ url, domain, password, user, hertz }, context, say) {
         session_timers: false,
     });
     let session = null;
+    let trickles = false;
     ua.on('newRTCSession', ({ originator, session: begun }) => {
         session = begun;
+        begun.on('sdp', (event) => {
+            if (!trickles || event.originator !== 'local') return;
+            event.sdp = event.sdp.replace(/^a=(candidate:.*|end-of-candidates)\r\n/gm, '');
+            say(`${event.type} without candidates`);
+        });
         if (originator === 'remote') say('it rings');
         begun.on('progress', () => { if (originator === 'local') say('rings there'); });
         begun.on('confirmed', () => say('in a call'));
@@ -95,6 +101,7 @@ function byJsSip({ url, domain, password, user, hertz }, context, say) {
         hold: () => session.hold(),
         resume: () => session.unhold(),
         restart: () => session.renegotiate({ rtcOfferConstraints: { iceRestart: true } }),
+        trickle: () => { trickles = true; },
     };
 }
 

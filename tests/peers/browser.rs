@@ -1,7 +1,9 @@
 //! A headless browser with a test page (`tests/browsers`) that reports events.
 
+use crate::firefox::Marionette;
 use crate::folder::Folder;
 use crate::process::{Process, Program, run, wait_until};
+use crate::pulse::Pulse;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,6 +13,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 const CHROMIUM: Program = Program { name: "chromium", packages: "chromium" };
+const FIREFOX: Program = Program { name: "firefox-esr", packages: "firefox-esr" };
+/// The tone of the microphone of PulseAudio in Hz. The page sends that of an oscillator.
+const UNHEARD_TONE: u32 = 400;
 const OPENSSL: Program = Program { name: "openssl", packages: "openssl" };
 
 /// A web server for the page.
@@ -50,6 +55,12 @@ impl Page {
     #[must_use]
     pub fn origin(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// The address of the page with these settings.
+    fn url(&self, settings: &[(&str, &str)]) -> String {
+        let query = settings.iter().map(|(name, value)| format!("{name}={value}"));
+        format!("{}/?{}", self.origin(), query.collect::<Vec<_>>().join("&"))
     }
 
     /// The reports so far.
@@ -108,6 +119,8 @@ fn serve(
 pub struct Browser {
     process: Process,
     page: Page,
+    /// The session of Firefox, which accepts the certificate of the server, and its loudspeaker.
+    _firefox: Option<(Marionette, Pulse)>,
     _folder: Folder,
 }
 
@@ -119,13 +132,31 @@ impl Browser {
     #[must_use]
     pub fn open(page: Page, settings: &[(&str, &str)], certificate: &Path) -> Self {
         let folder = Folder::new("browser");
-        let query: Vec<String> =
-            settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let mut command = CHROMIUM.command();
-        command.args(arguments(&folder, certificate));
-        command.arg(format!("{}/?{}", page.origin(), query.join("&")));
+        command.args(arguments(&folder, certificate)).arg(page.url(settings));
         let process = Process::start(CHROMIUM, command, &folder.join("chromium.log"));
-        Self { process, page, _folder: folder }
+        Self { process, page, _firefox: None, _folder: folder }
+    }
+
+    /// As [`Browser::open`], in Firefox, which accepts any certificate.
+    ///
+    /// # Panics
+    /// Firefox does not start.
+    #[must_use]
+    pub fn open_firefox(page: Page, settings: &[(&str, &str)]) -> Self {
+        let folder = Folder::new("firefox");
+        let profile = folder.join("profile");
+        let mut command = FIREFOX.command();
+        command.args(["--headless", "--marionette", "--no-remote", "--profile"]).arg(&profile);
+        // Web Audio of Firefox stays suspended without a loudspeaker.
+        let sound = Pulse::start(&folder, UNHEARD_TONE);
+        command.env("HOME", folder.join("home")).env("PULSE_SERVER", sound.server());
+        let preferences = crate::firefox::write_profile(&profile);
+        preferences.expect("the profile can be written");
+        let mut process = Process::start(FIREFOX, command, &folder.join("firefox.log"));
+        let mut session = Marionette::connect(&profile, || process.assert_running());
+        session.open(&page.url(settings));
+        Self { process, page, _firefox: Some((session, sound)), _folder: folder }
     }
 
     /// Waits until the page has reported `what`.

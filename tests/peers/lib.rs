@@ -6,6 +6,7 @@ pub mod baresip;
 pub mod browser;
 pub mod call;
 pub mod devtools;
+mod firefox;
 pub mod folder;
 pub mod image;
 pub mod kamailio;

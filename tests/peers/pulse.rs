@@ -58,6 +58,12 @@ impl Pulse {
         Self { _server: server, _recorders: recorders, hertz, recording, sent, socket }
     }
 
+    /// The address of this server, as in the environment variable PULSE_SERVER.
+    #[must_use]
+    pub fn server(&self) -> String {
+        format!("unix:{}", self.socket.display())
+    }
+
     /// ALSA devices for this server: `barebell_speaker`, `barebell_microphone`, and
     /// `barebell_loop`, a microphone connected to the speaker.
     #[must_use]
