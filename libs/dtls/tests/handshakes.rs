@@ -88,13 +88,21 @@ fn both_ends_get_the_same_keys() {
 #[test]
 fn there_are_no_keys_before_the_description() {
     let identities = identities();
-    let mut pair = Pair::new(&identities);
-    pair.ends[1].expect([identities[0].fingerprint()]);
-    pair.run(0).unwrap();
-    assert!(pair.keys[0].is_none() && pair.keys[1].is_some());
-    pair.ends[0].expect([identities[1].fingerprint()]);
-    pair.run(0).unwrap();
-    assert!(pair.keys[0].is_some());
+    for late in [0, 1] {
+        let mut pair = Pair::new(&identities);
+        pair.ends[1 - late].expect([identities[late].fingerprint()]);
+        pair.run(0).unwrap();
+        assert!(pair.keys[late].is_none() && pair.keys[1 - late].is_some());
+        // Timers run meanwhile.
+        for _ in 0..50 {
+            pair.now += Duration::from_millis(20);
+            pair.ends[late].on_timeout(pair.now).unwrap();
+            pair.run(0).unwrap();
+        }
+        pair.ends[late].expect([identities[1 - late].fingerprint()]);
+        pair.run(0).unwrap();
+        assert!(pair.keys[late].is_some(), "{late}");
+    }
 }
 
 #[test]
