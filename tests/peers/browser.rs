@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const CHROMIUM: Program = Program { name: "chromium", packages: "chromium" };
 const FIREFOX: Program = Program { name: "firefox-esr", packages: "firefox-esr" };
-/// The tone of the microphone of PulseAudio in Hz, in place of which the page has an oscillator.
+/// The tone of the microphone of PulseAudio in Hz. The page sends that of an oscillator.
 const UNHEARD_TONE: u32 = 400;
 const OPENSSL: Program = Program { name: "openssl", packages: "openssl" };
 
