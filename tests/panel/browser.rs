@@ -84,6 +84,7 @@ fn an_administrator_imports_users_and_restores_a_backup() {
     ));
     panel.send("/panel/backup/restore");
     panel.wait_for("The effect of the restore");
+    panel.wait_for("Data");
     panel.wait_for(&format!("2: dave@{DOMAIN}, erin@{DOMAIN}"));
     panel.keep_picture("restore");
     panel.page.confirm_all();

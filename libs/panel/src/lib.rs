@@ -17,6 +17,7 @@ mod own;
 mod pages;
 mod panel;
 mod password;
+mod pending;
 mod provision;
 mod role;
 mod rows;

@@ -147,6 +147,7 @@ texts! {
     restore_about: "Users, call services, accounts and tokens are replaced by those of the backup. \
                     Records of calls and voice messages are added. The configuration stays.",
     restore_try: "Show the effect",
+    restored_data: "Data",
     restore_effect: "The effect of the restore",
     restore_nothing: "The backup has none of these parts.",
     restore_do: "Restore",

@@ -6,6 +6,7 @@ use crate::http::{Method, Reply, Request};
 use crate::pages::frame::{View, page};
 use crate::pages::{backup, import};
 use crate::panel::{Client, Panel, Problem};
+use crate::pending::Pending;
 use crate::role::Role;
 use crate::rows;
 use crate::server::Question;
@@ -23,16 +24,6 @@ const MAX_BACKUP: usize = 64 * 1024 * 1024;
 const MAX_LIST: usize = 4 * 1024 * 1024;
 /// The time after which content is forgotten that was not confirmed.
 const PATIENCE: Duration = Duration::from_secs(600);
-
-/// Content that waits for its confirmation.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    /// The identifier of the session that has uploaded it.
-    session: String,
-    /// The question that applies it.
-    question: Question,
-    at: Duration,
-}
 
 impl Panel {
     /// The maximum length of the content of a request with these header fields. The content itself

@@ -10,6 +10,7 @@ pub mod postgres;
 mod queued;
 mod replacement;
 pub mod sqlite;
+mod user;
 mod voicemail;
 
 pub use calls::{CallFilter, CallRecords, Keep, StoredCall};
@@ -21,11 +22,12 @@ pub use panel::{
 };
 pub use queued::{Patience, QueuedMessages};
 pub use replacement::{Difference, PanelSet, Replace, Replaced, Replacement, UserSet};
+pub use user::{User, UserServices};
 pub use voicemail::VoiceMessage;
 
 use sip::Instant;
+use sip_server::CallServices;
 use sip_server::journal_record::Record;
-use sip_server::{CallServices, Logins};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io;
@@ -44,28 +46,6 @@ impl Directory for PathBuf {
     fn path(&self) -> &Path {
         self
     }
-}
-
-/// A user who can log in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct User {
-    /// The user part of the address-of-record, case-sensitive.
-    pub name: String,
-    /// The domain in lower case. By default it is also the digest realm; see [`Users::realms`].
-    pub domain: Arc<str>,
-    /// The hashes of the password, for each login name.
-    pub logins: Logins,
-}
-
-/// The call services of a user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UserServices {
-    /// See [`User::name`].
-    pub name: String,
-    /// See [`User::domain`].
-    pub domain: String,
-    /// The services.
-    pub services: CallServices,
 }
 
 /// A change of a user by another program.

@@ -71,7 +71,7 @@ pub(crate) fn effect_page(view: &View<'_>, report: &Value) -> String {
             ]
         })
         .collect();
-    let heads = [texts.part, texts.added, texts.changed, texts.removed, texts.unchanged];
+    let heads = [texts.restored_data, texts.added, texts.changed, texts.removed, texts.unchanged];
     let files = report["certificates"].as_array();
     let files: Vec<_> = files.into_iter().flatten().filter_map(Value::as_str).collect();
     let notes = report["notes"].as_array();
