@@ -43,7 +43,7 @@ pub(super) async fn read(
         hyper::Method::PUT => Method::Put,
         hyper::Method::PATCH => Method::Patch,
         hyper::Method::DELETE => Method::Delete,
-        _ => return Err(Reply::text(405, "this method is not served\n")),
+        _ => Method::Other,
     };
     let body = Limited::new(body, MAX_CONTENT).collect().await;
     let body = body.map_err(|_| {
