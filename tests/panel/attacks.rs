@@ -2,6 +2,7 @@
 
 use crate::rig::{PASSWORD, Rig, cookie};
 use peers::server::DOMAIN;
+use peers::test_server::PASSWORD as USER_PASSWORD;
 
 #[test]
 fn an_administrator_manages_users_whose_phones_follow() {
@@ -64,14 +65,27 @@ fn requests_for_other_hosts_and_from_other_sites_are_refused() {
     let rig = Rig::new("");
     let session = rig.set_up();
     let csrf = rig.csrf(&session);
-    for host in ["evil.example", "127.0.0.1.evil.example", ""] {
-        let text = format!(
-            "GET /panel/ HTTP/1.1\r\nHost: {host}\r\nCookie: {session}\r\nConnection: close\r\n\r\n"
-        );
-        let response = rig.send(&text);
-        assert_eq!(response.status, 421, "{host}");
-        assert!(!response.body.contains(DOMAIN), "{response:?}");
+    let token = rig.token("reader");
+    for host in ["evil.example", "127.0.0.1.evil.example", "", "127.0.0.1@evil.example", "a b"] {
+        for path in ["/panel/", "/panel/me/login", "/panel/phone/x", "/api/v1/users"] {
+            let response = rig.send(&format!(
+                "GET {path} HTTP/1.1\r\nHost: {host}\r\nCookie: {session}\r\n\
+                 Authorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+            ));
+            assert_eq!(response.status, 421, "{host} {path}");
+            assert!(!response.body.contains(DOMAIN), "{response:?}");
+        }
     }
+    // Links have the host of their request, which is one of this server.
+    let wish = "{\"kind\":\"linphone\"}";
+    let fields = format!(
+        "Authorization: Bearer {}\r\nContent-Type: application/json\r\n\
+         X-Forwarded-Host: evil.example\r\nForwarded: host=evil.example\r\n",
+        rig.token("operator")
+    );
+    let link = rig.request("POST", "/api/v1/users/alice/phone-links", &fields, wish);
+    assert!(link.body.contains(&format!("http://{}/", rig.address)), "{link:?}");
+    assert!(!link.body.contains("evil"), "{link:?}");
     let form = format!("csrf={csrf}&user=mal&new=very+secret");
     for origin in
         ["Origin: https://evil.example\r\n", "Origin: null\r\n", "Sec-Fetch-Site: cross-site\r\n"]
@@ -83,6 +97,30 @@ fn requests_for_other_hosts_and_from_other_sites_are_refused() {
     }
     assert_eq!(rig.post("/panel/users", &session, "user=mal&new=very+secret").status, 403);
     assert_eq!(rig.exchange.server.rows(&["user", "list", "--json"]).len(), 3);
+}
+
+#[test]
+fn a_cookie_that_an_attacker_has_set_is_no_session_after_the_login() {
+    let rig = Rig::new("");
+    let _ = rig.set_up();
+    for (path, name, cookie_name, password) in [
+        ("/panel/login", "eve", "barebell", PASSWORD),
+        ("/panel/me/login", "alice", "barebell-user", USER_PASSWORD),
+    ] {
+        let chosen = format!("{cookie_name}=chosen");
+        let form = format!("name={name}&password={password}");
+        let response = rig.post(path, &chosen, &form);
+        let session = cookie(&response);
+        assert!(session.starts_with(&format!("{cookie_name}=")), "{response:?}");
+        assert_ne!(session, chosen);
+        let page = path.trim_end_matches("login");
+        assert_eq!(rig.get(page, &chosen).field("location"), path);
+        assert_eq!(rig.get(page, &session).status, 200);
+        // The identifier of an attacker's own session is not kept either.
+        let again = cookie(&rig.post(path, &session, &form));
+        assert_ne!(again, session);
+        assert_eq!(rig.get(page, &session).field("location"), path);
+    }
 }
 
 #[test]

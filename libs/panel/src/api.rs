@@ -48,6 +48,7 @@ impl Panel {
                 let reply = Reply::json(status, &json!({ "error": text }));
                 match status {
                     401 => reply.with("www-authenticate", "Bearer".to_owned()),
+                    405 => reply.with("allow", allowed(request, rest)),
                     _ => reply,
                 }
             }
@@ -74,7 +75,10 @@ impl Panel {
         if let ["users", user, "phone-links"] = *rest {
             return self.api_links(request, &client, user);
         }
-        let (question, kind) = question(request, rest)?;
+        let (question, kind) = match question(request, rest) {
+            Err(Refusal(404, _)) if !allowed(request, rest).is_empty() => return not_so(),
+            question => question?,
+        };
         let mut rows = self
             .ask(request, &client, &question)
             .map_err(|problem| refusal(problem, question.role()))?;
@@ -134,7 +138,7 @@ impl Panel {
                 let (_, made) = self.link_of(request, client, user, wish).map_err(problem)?;
                 Ok(json!({ "kind": made.template.name, "url": made.url, "until": made.until }))
             }
-            _ => refused(404, "there is no such resource, or not with this method"),
+            _ => not_so(),
         }
     }
 
@@ -256,7 +260,7 @@ fn question(request: &Request, rest: &[&str]) -> Result<(Question, Shape), Refus
                 user: query.some("user").map(str::to_owned),
                 since: whole(&query, "since")?,
                 until: whole(&query, "until")?,
-                is_failed: query.get("failed") == "true",
+                is_failed: flag(&query, "failed")?,
                 before: whole(&query, "after")?.map(u64::cast_signed),
                 most: most + 1,
             };
@@ -273,8 +277,35 @@ fn question(request: &Request, rest: &[&str]) -> Result<(Question, Shape), Refus
         (Get, ["check"]) => (Question::Check, Shape::One),
         (Post, ["reload"]) => (Question::Reload, Shape::One),
         (Get, ["doctor"]) => (Question::Doctor, Shape::List),
-        _ => return refused(404, "there is no such resource, or not with this method"),
+        _ => return refused(404, "there is no such resource"),
     })
+}
+
+/// The refusal of a method that a resource does not have.
+fn not_so<T>() -> Result<T, Refusal> {
+    refused(405, "this resource is not served with this method")
+}
+
+/// The methods of a resource, as in Allow. Empty if there is no such resource.
+fn allowed(request: &Request, rest: &[&str]) -> String {
+    let methods = [
+        (Method::Get, "GET, HEAD"),
+        (Method::Post, "POST"),
+        (Method::Put, "PUT"),
+        (Method::Patch, "PATCH"),
+        (Method::Delete, "DELETE"),
+    ];
+    let has = |method| match *rest {
+        ["openapi.json"] => method == Method::Get,
+        ["users", _, "phone-links"] => matches!(method, Method::Get | Method::Post),
+        _ => {
+            let (query, body) = (String::new(), Vec::new());
+            let bare = Request { method, query, body, ..request.clone() };
+            !matches!(question(&bare, rest), Err(Refusal(404, _)))
+        }
+    };
+    let names = methods.into_iter().filter(|(method, _)| has(*method)).map(|it| it.1);
+    names.collect::<Vec<_>>().join(", ")
 }
 
 fn user_key(row: &Value) -> String {
@@ -291,7 +322,8 @@ fn record_key(row: &Value) -> String {
 
 /// The value of the parameter `name`.
 fn whole(query: &Form, name: &str) -> Result<Option<u64>, Refusal> {
-    let parsed = query.some(name).map(str::parse::<u64>).transpose();
+    let given = query.has(name).then(|| query.get(name));
+    let parsed = given.map(str::parse::<u64>).transpose();
     let is_small = |value: &u64| i64::try_from(*value).is_ok();
     match parsed {
         Ok(value) if value.as_ref().is_none_or(is_small) => Ok(value),
@@ -311,8 +343,9 @@ fn only<'n>(mut names: impl Iterator<Item = &'n str>, known: &[&str]) -> Result<
 fn flag(query: &Form, name: &str) -> Result<bool, Refusal> {
     match query.get(name) {
         "true" => Ok(true),
-        "false" | "" => Ok(false),
-        _ => refused(422, &format!("the parameter `{name}` is neither true nor false")),
+        "false" => Ok(false),
+        "" if !query.has(name) => Ok(false),
+        _ => refused(422, &format!("the parameter `{name}` is not true or false")),
     }
 }
 

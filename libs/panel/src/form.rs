@@ -49,6 +49,11 @@ impl Form {
         fields.find_map(|(found, value)| (found == name).then_some(&**value)).unwrap_or_default()
     }
 
+    /// Returns true if there is such a field, even without a value.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(found, _)| found == name)
+    }
+
     /// The value of the field, if it is not empty.
     pub(crate) fn some(&self, name: &str) -> Option<&str> {
         Some(self.get(name)).filter(|value| !value.is_empty())

@@ -18,6 +18,8 @@ pub enum Method {
     Patch,
     /// DELETE.
     Delete,
+    /// A method that no resource is served with, such as OPTIONS.
+    Other,
 }
 
 /// A request. The owner has checked that Host names this server.

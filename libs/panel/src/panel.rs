@@ -153,8 +153,9 @@ impl Panel {
         };
         let segments: Vec<_> = segments.iter().map(String::as_str).collect();
         match segments[..] {
-            ["" | "panel"] => Reply::see("/panel/"),
             ["api", "v1", ref rest @ ..] => self.api(request, rest),
+            _ if request.method == Method::Other => self.failure(405),
+            ["" | "panel"] => Reply::see("/panel/"),
             ["panel", "panel.css"] => {
                 Reply::file("text/css; charset=utf-8", include_str!("../assets/panel.css"))
             }
@@ -404,7 +405,11 @@ impl Panel {
             404 => self.texts.not_found,
             _ => self.texts.bad_request,
         };
-        Reply::page(status, login::message(self.texts, text))
+        let reply = Reply::page(status, login::message(self.texts, text));
+        match status {
+            405 => reply.with("allow", "GET, HEAD, POST".to_owned()),
+            _ => reply,
+        }
     }
 }
 

@@ -347,3 +347,39 @@ fn wrong_tokens_are_refused_and_counted() {
     }
     assert_eq!(rig.api("wrong", Method::Get, "/api/v1/status", "").status, 429);
 }
+
+#[test]
+fn methods_that_a_resource_lacks_change_nothing_and_the_others_are_named() {
+    let mut rig = Rig::new();
+    let token = rig.token(Role::Administrator);
+    for (method, path, allowed) in [
+        (Method::Delete, "/api/v1/status", "GET, HEAD"),
+        (Method::Get, "/api/v1/reload", "POST"),
+        (Method::Patch, "/api/v1/users/alice", "GET, HEAD, PUT, DELETE"),
+        (Method::Delete, "/api/v1/users/alice/phone-links", "GET, HEAD, POST"),
+        (Method::Post, "/api/v1/openapi.json", "GET, HEAD"),
+        (Method::Other, "/api/v1/users/alice", "GET, HEAD, PUT, DELETE"),
+    ] {
+        let reply = rig.api(&token, method, path, "{}");
+        assert_eq!((reply.status, field(&reply, "allow")), (405, Some(allowed)), "{path}");
+    }
+    let reply = rig.api(&token, Method::Post, "/api/v1/nothing", "{}");
+    assert_eq!((reply.status, field(&reply, "allow")), (404, None));
+    let reply = rig.send(&rig.request(Method::Other, "/panel/panel.css"));
+    assert_eq!((reply.status, field(&reply, "allow")), (405, Some("GET, HEAD, POST")));
+    assert_eq!(asked(&rig), []);
+}
+
+#[test]
+fn parameters_of_another_type_are_refused() {
+    let mut rig = Rig::new();
+    let token = rig.token(Role::Reader);
+    for query in ["failed=AAA", "failed=", "limit=", "limit=0", "limit=x", "since=-1", "after=%20"]
+    {
+        let path = format!("/api/v1/records?{query}");
+        assert_eq!(rig.api(&token, Method::Get, &path, "").status, 422, "{query}");
+    }
+    assert_eq!(asked(&rig), []);
+    let path = "/api/v1/records?failed=false&limit=500&since=0";
+    assert_eq!(rig.api(&token, Method::Get, path, "").status, 200);
+}

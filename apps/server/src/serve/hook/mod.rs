@@ -114,3 +114,65 @@ impl Hook {
         response.body_mut().with_config().limit(MAX_ANSWER).read_to_vec().map_err(http)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    /// Asks a hook that sends `answer` about a call with the `caller`. Returns the content of the
+    /// answer, and the request as the hook received it.
+    fn ask(caller: &str, answer: String) -> (Option<Vec<u8>>, String) {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/decide?office=1", server.local_addr().unwrap());
+        let serving = thread::spawn(move || {
+            let (mut socket, _) = server.accept().unwrap();
+            let mut request = String::new();
+            let mut byte = [0];
+            // The content ends with the object.
+            while !request.ends_with("\"}") {
+                socket.read_exact(&mut byte).unwrap();
+                request.push(char::from(byte[0]));
+            }
+            // The client may not read all of it.
+            let _ = socket.write_all(answer.as_bytes());
+            request
+        });
+        let hook = Hook::new(&url, "numbers.hook.url", "hook", Duration::from_secs(60)).unwrap();
+        let content = json!({ "caller": caller });
+        let answer = hook.ask(&content, |bytes| Ok(bytes.to_vec()), || "a call".to_owned());
+        (answer, serving.join().unwrap())
+    }
+
+    #[test]
+    fn callers_choose_neither_the_place_nor_the_header_fields_of_a_request() {
+        let caller = "x\r\nHost: evil.example\r\n\r\nGET http://169.254.169.254/ HTTP/1.1";
+        let good = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+        let (answer, request) = ask(caller, good.to_owned());
+        assert_eq!(answer.as_deref(), Some(&b"{}"[..]));
+        let (head, content) = request.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("POST /decide?office=1 HTTP/1.1\r\n"), "{head}");
+        assert!(!head.contains("evil") && !head.contains("169.254"), "{head}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(content).unwrap()["caller"], caller);
+    }
+
+    #[test]
+    fn a_hook_leads_the_server_to_no_other_place() {
+        let trap = TcpListener::bind("127.0.0.1:0").unwrap();
+        trap.set_nonblocking(true).unwrap();
+        let place = trap.local_addr().unwrap();
+        for status in [301, 302, 303, 307, 308] {
+            let moved = format!(
+                "HTTP/1.1 {status} Moved\r\nLocation: http://{place}/\r\nContent-Length: 2\r\n\r\n{{}}"
+            );
+            assert_eq!(ask("x", moved).0, None, "{status}");
+        }
+        assert!(trap.accept().is_err(), "a redirection was followed");
+        let long = "x".repeat(MAX_ANSWER as usize + 1);
+        let long = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{long}", long.len());
+        assert_eq!(ask("x", long).0, None);
+    }
+}

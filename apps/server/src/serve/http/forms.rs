@@ -40,7 +40,7 @@ pub(super) fn head(
         hyper::Method::PUT => Method::Put,
         hyper::Method::PATCH => Method::Patch,
         hyper::Method::DELETE => Method::Delete,
-        _ => return Err(Reply::text(405, "this method is not served\n")),
+        _ => Method::Other,
     };
     let fields = &head.headers;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
