@@ -51,7 +51,7 @@ impl Form {
 
     /// Returns true if there is such a field, even without a value.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(found, _)| found == name)
+        self.fields.iter().any(|(found, _)| found == name)
     }
 
     /// The value of the field, if it is not empty.

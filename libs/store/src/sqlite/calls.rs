@@ -4,7 +4,7 @@ use super::failure::to;
 use super::tables::{CALLS_IMPORTED, get_setting, put_setting};
 use super::{Error, Sqlite};
 use crate::{CallFilter, CallRecords, Keep, StoredCall};
-use rusqlite::{Connection, OptionalExtension, named_params, params};
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use sip::Instant;
 
 /// The maximum number of records that are read at once. The database is locked meanwhile.
@@ -161,51 +161,64 @@ fn place_of(database: &Connection, id: i64) -> rusqlite::Result<Option<Place>> {
         .optional()
 }
 
+/// The columns with the parties of a call.
+const PARTIES: [&str; 4] = ["caller", "callee", "led_to", "number_of"];
+
 /// The next `most` records that fit `filter`, behind `last`, by the time of their end. The time of
-/// a query grows with the rows that fit, not with those stored.
+/// a query for a user with the domain, for failures or for all does not grow with the records that
+/// are stored; that for a name in any domain grows with those that fit.
 fn page(
     database: &Connection,
     filter: &CallFilter,
     last: Option<Place>,
     most: usize,
 ) -> rusqlite::Result<Vec<Row>> {
-    // A range of names that begin with the user and `@`, or one name.
-    let range = filter.user.as_ref().map(|user| match user.contains('@') {
-        true => [user.clone(), format!("{user}\0")],
-        false => [format!("{user}@"), format!("{user}A")],
-    });
-    let of_user = match &range {
-        Some(_) => {
-            "call WHERE id IN (SELECT id FROM call WHERE caller >= :from AND caller < :to
-             UNION SELECT id FROM call WHERE callee >= :from AND callee < :to
-             UNION SELECT id FROM call WHERE led_to >= :from AND led_to < :to
-             UNION SELECT id FROM call WHERE number_of >= :from AND number_of < :to)"
-        }
-        None => "call INDEXED BY call_ended WHERE :from IS NULL AND :to IS NULL",
-    };
-    let mut select = database.prepare_cached(&format!(
-        "SELECT ended, id, record FROM {of_user}
-             AND ended >= :since AND ended <= :until AND failed >= :failed
-             AND (ended < :last OR id < :before)
-         ORDER BY ended DESC, id DESC LIMIT :most"
-    ))?;
-    let [from, to] = range.map_or([None, None], |range| range.map(Some));
     let last = last.unwrap_or(Place { ended: i64::MAX, id: i64::MAX });
-    let until = filter.until.map_or(i64::MAX, |until| micros(until) - 1);
-    let values = named_params! {
-        ":last": last.ended,
-        ":before": last.id,
-        ":since": filter.since.map_or(0, micros),
-        ":until": until.min(last.ended),
-        ":failed": filter.is_failed,
-        ":from": from,
-        ":to": to,
-        ":most": most as i64,
+    let until = filter.until.map_or(i64::MAX, |until| micros(until) - 1).min(last.ended);
+    let (since, most) = (filter.since.map_or(0, micros), most as i64);
+    let mut values: Vec<(&str, &dyn ToSql)> = vec![
+        (":last", &last.ended),
+        (":before", &last.id),
+        (":since", &since),
+        (":until", &until),
+        (":failed", &filter.is_failed),
+        (":most", &most),
+    ];
+    let fits = "ended >= :since AND ended <= :until AND failed >= :failed
+                AND (ended < :last OR id < :before)";
+    let order = "ORDER BY ended DESC, id DESC LIMIT :most";
+    let parts = |part: &dyn Fn(&str) -> String| {
+        format!("call WHERE id IN ({})", PARTIES.map(|column| part(column)).join(" UNION "))
     };
+    let (from, to);
+    let found = match &filter.user {
+        // Each index has the records of one user in order.
+        Some(user) if user.contains('@') => {
+            values.push((":user", user));
+            parts(&|column| {
+                format!(
+                    "SELECT * FROM (SELECT id FROM call WHERE {column} = :user AND {fits} {order})"
+                )
+            })
+        }
+        // The names that begin with the user and `@`.
+        Some(user) => {
+            (from, to) = (format!("{user}@"), format!("{user}A"));
+            values.push((":from", &from));
+            values.push((":to", &to));
+            parts(&|column| {
+                format!("SELECT id FROM call WHERE {column} >= :from AND {column} < :to")
+            })
+        }
+        None if filter.is_failed => "call INDEXED BY call_failed WHERE failed = 1".to_owned(),
+        None => "call INDEXED BY call_ended WHERE TRUE".to_owned(),
+    };
+    let mut select = database
+        .prepare_cached(&format!("SELECT ended, id, record FROM {found} AND {fits} {order}"))?;
     let row = |row: &rusqlite::Row<'_>| {
         Ok(Row { place: Place { ended: row.get(0)?, id: row.get(1)? }, record: row.get(2)? })
     };
-    let rows = select.query_map(values, row)?;
+    let rows = select.query_map(&values[..], row)?;
     rows.collect()
 }
 
@@ -293,6 +306,45 @@ mod tests {
         }
         assert_eq!(found(&storage, &any, 1), [last]);
         assert_eq!(found(&open(directory.path()), &any, 9).len(), 3);
+    }
+
+    #[test]
+    fn pages_of_users_and_of_failures_are_read_by_an_index_in_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let calls: Vec<_> = (0..3000)
+            .map(|at| {
+                let (caller, callee) = if at % 3 == 0 { ("a@h", "b@h") } else { ("b@h", "c@h") };
+                call(at / 2, caller, callee, at % 1000 == 0)
+            })
+            .collect();
+        storage.put_calls(&calls).unwrap();
+        for (user, failed) in [(Some("a@h"), false), (Some("b@h"), false), (None, true)] {
+            let filter = CallFilter {
+                user: user.map(str::to_owned),
+                is_failed: failed,
+                ..CallFilter::default()
+            };
+            let is_of = |call: &&StoredCall| {
+                user.is_none_or(|user| call.parties.iter().any(|party| party == user))
+                    && (!failed || call.is_failed)
+            };
+            let expected: Vec<_> =
+                calls.iter().filter(is_of).rev().map(|call| call.record.clone()).collect();
+            assert_eq!(found(&storage, &filter, usize::MAX), expected, "{user:?}");
+        }
+        // No sort of all records of a user, and no scan.
+        let database = storage.database();
+        for column in PARTIES {
+            let plan = format!(
+                "EXPLAIN QUERY PLAN SELECT id FROM call WHERE {column} = 'a@h' AND ended >= 0
+                 AND ended <= 9 AND failed >= 0 ORDER BY ended DESC, id DESC LIMIT 9"
+            );
+            let mut select = database.prepare(&plan).unwrap();
+            let steps = select.query_map([], |row| row.get::<_, String>(3)).unwrap();
+            let steps: Vec<_> = steps.map(Result::unwrap).collect();
+            assert!(steps.len() == 1 && steps[0].contains("USING INDEX call_"), "{steps:?}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) const SECRET: &str = "secret";
 pub(super) const REALMS: &str = "realms";
 
 /// The migrations, each from one schema version to the next. The first one creates the tables.
-pub(super) const STEPS: [&str; 12] = [
+pub(super) const STEPS: [&str; 13] = [
     TABLES,
     LOGINS,
     RECORDS,
@@ -31,6 +31,7 @@ pub(super) const STEPS: [&str; 12] = [
     CALL_USERS,
     panel_tables::SECOND_FACTORS,
     panel_tables::PHONE_LINKS,
+    CALL_ORDERS,
 ];
 
 /// The key of the setting that is present once records of calls were imported.
@@ -125,6 +126,20 @@ const CALL_USERS: &str = "
     ALTER TABLE call ADD COLUMN number_of TEXT;
     CREATE INDEX call_led_to ON call (led_to) WHERE led_to IS NOT NULL;
     CREATE INDEX call_number_of ON call (number_of) WHERE number_of IS NOT NULL;
+";
+
+/// Indexes with the time of the end: a page of the records of one user, or of failures, is read
+/// without the others.
+const CALL_ORDERS: &str = "
+    DROP INDEX call_caller;
+    DROP INDEX call_callee;
+    DROP INDEX call_led_to;
+    DROP INDEX call_number_of;
+    CREATE INDEX call_caller ON call (caller, ended);
+    CREATE INDEX call_callee ON call (callee, ended);
+    CREATE INDEX call_led_to ON call (led_to, ended) WHERE led_to IS NOT NULL;
+    CREATE INDEX call_number_of ON call (number_of, ended) WHERE number_of IS NOT NULL;
+    CREATE INDEX call_failed ON call (ended) WHERE failed = 1;
 ";
 
 /// No change of the tables. The records of bindings contain removals, which earlier versions cannot

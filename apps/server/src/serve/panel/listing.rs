@@ -17,31 +17,37 @@ pub(super) fn registrations(
     after: Option<&(String, String)>,
     most: usize,
 ) -> Vec<Value> {
-    let (now, search) = (desk.hub.clock.now(), search.to_ascii_lowercase());
-    let has = |text: &str| text.to_ascii_lowercase().contains(&search);
-    // The first ones so far, by their key.
-    let mut found = BTreeMap::new();
+    let now = desk.hub.clock.now();
+    let user = user.map(str::as_bytes);
+    // The first ones so far, by their key. Most bindings are passed over without a copy.
+    let mut found: BTreeMap<(String, String), _> = BTreeMap::new();
     desk.hub.engine.for_each_binding(now, &mut |binding| {
-        let address_of_record = String::from_utf8_lossy(binding.address_of_record);
-        if user.is_some_and(|user| user != address_of_record) {
+        if user.is_some_and(|user| user != binding.address_of_record) {
             return;
         }
+        let address_of_record = String::from_utf8_lossy(binding.address_of_record);
         let contact = String::from_utf8_lossy(binding.contact);
-        if !search.is_empty() && !has(&address_of_record) && !has(&contact) {
+        let key = (&*address_of_record, &*contact);
+        let is_before = after.is_some_and(|after| key <= (after.0.as_str(), after.1.as_str()));
+        let last = found.last_key_value().filter(|_| found.len() >= most);
+        let is_behind = last.is_some_and(|(last, _)| key > (last.0.as_str(), last.1.as_str()));
+        let has = |text: &str| contains(text, search);
+        if is_before || is_behind || !has(&address_of_record) && !has(&contact) {
             return;
         }
         let key = (address_of_record.into_owned(), contact.into_owned());
-        let is_before = after.is_some_and(|after| key <= *after);
-        let is_behind = found.len() >= most && found.last_key_value().is_some_and(|it| key > *it.0);
-        if is_before || is_behind {
-            return;
-        }
         found.insert(key, registration(&binding, now));
         if found.len() > most {
             found.pop_last();
         }
     });
     found.into_values().map(|row| serde_json::to_value(row).unwrap_or_default()).collect()
+}
+
+/// Returns true if `text` has `part`, in any case of ASCII letters.
+fn contains(text: &str, part: &str) -> bool {
+    let mut places = text.as_bytes().windows(part.len().max(1));
+    part.is_empty() || places.any(|place| place.eq_ignore_ascii_case(part.as_bytes()))
 }
 
 /// At most `most` refusals that fit `target`, the latest first.
@@ -62,4 +68,20 @@ pub(super) fn traces(desk: &Running, target: &str) -> Vec<Value> {
         FoundRow::LeftOut(_) => None,
     });
     traces::calls(&messages.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::contains;
+
+    #[test]
+    fn a_part_is_found_in_any_case() {
+        for part in ["", "alice", "LICE@A", "a.com", "m"] {
+            assert!(contains("Alice@a.com", part), "{part}");
+        }
+        for part in ["bob", "Alice@a.com.", "ü"] {
+            assert!(!contains("Alice@a.com", part), "{part}");
+        }
+        assert!(contains("", "") && !contains("", "a"));
+    }
 }
