@@ -188,7 +188,7 @@ fn page(
                 AND (ended < :last OR id < :before)";
     let order = "ORDER BY ended DESC, id DESC LIMIT :most";
     let parts = |part: &dyn Fn(&str) -> String| {
-        format!("call WHERE id IN ({})", PARTIES.map(|column| part(column)).join(" UNION "))
+        format!("call WHERE id IN ({})", PARTIES.map(part).join(" UNION "))
     };
     let (from, to);
     let found = match &filter.user {
