@@ -84,8 +84,9 @@ impl Panel {
         self.wait_for("The server is ready");
     }
 
-    /// Checks that the page fits wide and narrow screens, and that axe-core finds no fault in it, in
-    /// light and in dark colours. Keeps pictures of it in the folder that `BAREBELL_PICTURES` names.
+    /// Checks that the page fits wide and narrow screens, and that axe-core finds no fault in it,
+    /// in light and in dark colours. Keeps pictures of it in the folder that `BAREBELL_PICTURES`
+    /// names.
     pub(crate) fn check(&mut self, name: &str) {
         let axe = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/browsers/axe.js");
         let axe = std::fs::read_to_string(axe).unwrap_or_else(|error| {

@@ -115,8 +115,8 @@ impl Panel {
         }
     }
 
-    /// Takes the links for phones that an earlier run has stored, and removes those that have expired
-    /// at `now`, the time since 1970.
+    /// Takes the links for phones that an earlier run has stored, and removes those that have
+    /// expired at `now`, the time since 1970.
     ///
     /// # Errors
     /// [`store::Error`] if the storage fails.

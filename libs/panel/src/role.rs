@@ -9,7 +9,8 @@ pub enum Role {
     Reader,
     /// Changes users, ends calls, lifts bans.
     Operator,
-    /// Makes and restores backups; reloads the configuration; changes accounts and tokens, and sees actions.
+    /// Makes and restores backups; reloads the configuration; changes accounts and tokens, and sees
+    /// actions.
     Administrator,
 }
 

@@ -1,5 +1,5 @@
-//! Backups and lists of users that are uploaded: first their effect is shown, then they are applied.
-//! The content waits in memory, one at a time.
+//! Backups and lists of users that are uploaded: first their effect is shown, then they are
+//! applied. The content waits in memory, one at a time.
 
 use crate::form::Form;
 use crate::http::{Method, Reply, Request};

@@ -10,8 +10,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// The file that a server gives. Other keys are refused: a server must not choose commands and files
-/// of this machine.
+/// The file that a server gives. Other keys are refused: a server must not choose commands and
+/// files of this machine.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Given {
@@ -84,9 +84,9 @@ impl Settings {
         self.table.get("tls")?.get("trust")?.as_str()?.parse().ok()
     }
 
-    /// Adds `account` to the file, in place of one with the same URI, and `trust`, if the file names
-    /// none. The rest stays. Returns the file with the former content, if it could not be kept
-    /// beside the account.
+    /// Adds `account` to the file, in place of one with the same URI, and `trust`, if the file
+    /// names none. The rest stays. Returns the file with the former content, if it could not be
+    /// kept beside the account.
     ///
     /// # Errors
     /// A message. The file is unchanged then.
@@ -184,8 +184,8 @@ mod tests {
     const GIVEN: &str = "# by a server\n[[account]]\nuri = \"sip:alice@example.org\"\n\
                          password = \"new\"\nproxy = \"192.0.2.1:5061\"\ntransport = \"tls\"\n";
 
-    /// Adds the account of `GIVEN` to a file with `before`. Returns the folder, the new content, and
-    /// the file with the former one.
+    /// Adds the account of `GIVEN` to a file with `before`. Returns the folder, the new content,
+    /// and the file with the former one.
     fn added(before: &str, trust: Option<&str>) -> (tempfile::TempDir, String, Option<PathBuf>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("phone.toml");

@@ -17,7 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The timeout for an answer from the database, which may be busy with a checkpoint of
 /// registrations.
 const DATABASE_PATIENCE: Duration = Duration::from_secs(30);
-/// The timeout for an import, a backup and a restore: millions of users take a while on a slow disk.
+/// The timeout for an import, a backup and a restore: millions of users take a while on a slow
+/// disk.
 const IMPORT_PATIENCE: Duration = Duration::from_secs(120);
 
 /// A connection to the server that uses a data directory.

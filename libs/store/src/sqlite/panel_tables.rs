@@ -34,8 +34,8 @@ pub(super) const SECOND_FACTORS: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// The links for phones that were not fetched yet. `hash` is of the secret of the link, and `mark` of
-/// the password of the user. `made` is in seconds since 1970.
+/// The links for phones that were not fetched yet. `hash` is of the secret of the link, and `mark`
+/// of the password of the user. `made` is in seconds since 1970.
 pub(super) const PHONE_LINKS: &str = "
     CREATE TABLE panel_phone_link (
         hash BLOB PRIMARY KEY NOT NULL,

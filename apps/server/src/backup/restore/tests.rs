@@ -166,7 +166,8 @@ fn a_server_gets_the_data_of_another_one() {
     // The configuration is not touched.
     assert_eq!(report.same_configuration, Some(false));
     assert!(!names(to.folder.path()).contains(&"barebell.toml".to_owned()));
-    // Once more it changes nothing, and the backups are equal but for the time and the configuration.
+    // Once more it changes nothing, and the backups are equal but for the time and the
+    // configuration.
     let again = to.restore(&text);
     assert_eq!(
         (again.users.unwrap().unchanged, again.records, again.messages),
