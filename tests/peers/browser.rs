@@ -138,6 +138,12 @@ impl Browser {
         Self { process, page, _firefox: None, _folder: folder }
     }
 
+    /// True if Firefox is installed.
+    #[must_use]
+    pub fn has_firefox() -> bool {
+        FIREFOX.command().arg("--version").output().is_ok()
+    }
+
     /// As [`Browser::open`], in Firefox, which accepts any certificate.
     ///
     /// # Panics

@@ -34,8 +34,18 @@ pub fn corpora() -> Option<PathBuf> {
     if root.is_dir() {
         return Some(root);
     }
+    let reason = format!("no test corpora in {}, set BAREBELL_CORPORA", root.display());
+    skip(&reason);
+    None
+}
+
+/// Reports that the present test is not run for this `reason`, as [`corpora`] does.
+///
+/// # Panics
+/// `CI=true`.
+pub fn skip(reason: &str) {
     let is_ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-    assert!(!is_ci, "no test corpora in {}: set BAREBELL_CORPORA to their folder", root.display());
+    assert!(!is_ci, "a test cannot be run: {reason}");
     let thread = std::thread::current();
     let test = format!(
         "{} {}",
@@ -43,18 +53,13 @@ pub fn corpora() -> Option<PathBuf> {
         thread.name().unwrap_or_default()
     );
     // `eprintln!` would be captured by libtest.
-    let reported = writeln!(
-        std::io::stderr(),
-        "not run: {test}: no test corpora in {}, set BAREBELL_CORPORA",
-        root.display()
-    );
+    let reported = writeln!(std::io::stderr(), "not run: {test}: {reason}");
     reported.expect("standard error can be written");
     if let Some(list) = std::env::var_os("BAREBELL_NOT_RUN") {
         let list = OpenOptions::new().append(true).create(true).open(list);
-        list.and_then(|mut list| writeln!(list, "{test}"))
+        list.and_then(|mut list| writeln!(list, "{test}: {reason}"))
             .expect("the file BAREBELL_NOT_RUN can be written");
     }
-    None
 }
 
 /// All files in `folder` and its subfolders, in the order of their names.
