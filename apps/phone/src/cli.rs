@@ -112,8 +112,8 @@ pub(crate) struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ProvisionArgs {
-    /// The link, such as https://pbx.example.com:8443/panel/phone/...; - reads it from the standard
-    /// input, so that no other user of this machine sees it
+    /// The link, as the panel of the server shows it; - reads it from the standard input, so that
+    /// no other user of this machine sees it
     #[arg(value_name = "LINK")]
     pub(crate) link: String,
     /// The configuration file (TOML) [default: barebell/phone.toml in the configuration folder]

@@ -4,7 +4,7 @@
 //!
 //! - [`Reader`]: reads a file in parts of any length, and returns its lines.
 //! - [`Line`], [`Credentials`]: a line and its password or hash.
-//! - [`column`]: the column of the fault of a line.
+//! - [`column()`]: the column of the fault of a line.
 //! - [`check_name`], [`check_auth_name`], [`is_password`]: the rules for names and passwords.
 #![no_std]
 #![forbid(unsafe_code)]

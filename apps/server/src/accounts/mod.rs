@@ -85,10 +85,10 @@ pub(crate) fn import(
     Ok(Stored { users, change })
 }
 
-/// The effect of [`import`], which is not carried out.
+/// The effect of [`import()`], which is not carried out.
 ///
 /// # Errors
-/// See [`import`].
+/// See [`import()`].
 pub(crate) fn try_import(
     storage: &dyn Users,
     domain: &str,

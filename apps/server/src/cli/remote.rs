@@ -7,7 +7,7 @@ use ureq::http::Uri;
 /// The flags for a server elsewhere. Each command takes them, before and behind its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct RemoteFlags {
-    /// Ask a server on another machine, by its HTTP API, such as https://pbx.example.com:8443. The
+    /// Ask a server on another machine, by its HTTP API: `https://HOST` or `https://HOST:PORT`. The
     /// token is in the variable BAREBELL_TOKEN, or in the file of --token-file
     #[arg(long, global = true, value_name = "URL", value_parser = server)]
     pub(crate) server: Option<String>,
