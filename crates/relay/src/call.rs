@@ -11,6 +11,7 @@ use crate::error::RelayError;
 use crate::host::{Host, Ports};
 use crate::keying::{LegKeying, LegKeys};
 use crate::leg::Leg;
+use crate::message_ends::Ends;
 use crate::passage::{Passage, Role};
 use crate::profile::{MediumProfile, MuxAnswer, MuxOffer, MuxRules, has_feedback, is_in_clear};
 use crate::side::Side;
@@ -24,7 +25,6 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::cell::Cell;
 use core::net::SocketAddr;
 use core::time::Duration;
 use lock_api::RawMutex;
@@ -150,47 +150,6 @@ pub(crate) struct Branch<R: RawMutex, P> {
     exchanges: [Option<Exchange>; 2],
     /// The keying that the ends had in the first exchange. `None` before.
     ends_keys: Option<bool>,
-}
-
-/// Both ends of a message: the sender of the description, and its receiver.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends<'a> {
-    pub(crate) side: Side,
-    pub(crate) from: &'a End<'a>,
-    pub(crate) to: &'a End<'a>,
-    /// The ports of the relay that the sender may name: those of the next branch, where a call
-    /// passes twice.
-    pub(crate) joined: &'a [u16],
-}
-
-impl Ends<'_> {
-    /// Reads the announcement of the sender about `medium`.
-    ///
-    /// # Errors
-    /// It names a port of the relay that is not joined.
-    fn read<R>(
-        &self,
-        session: &SessionDescription<'_>,
-        medium: &MediaDescription<'_>,
-        host: &impl Host<R>,
-    ) -> Result<Option<Announcement>, RelayError> {
-        let (end, is_circular) = (self.from, Cell::new(false));
-        let permits = |place: SocketAddr| {
-            let is_here = place.ip() == end.local || place.ip() == end.advertised;
-            if is_here && self.joined.contains(&(place.port() & !1)) {
-                return true;
-            }
-            let host_of = if is_here { end.local } else { place.ip() };
-            let is_own = host.is_own(SocketAddr::new(host_of, place.port()));
-            // A program on this machine with an odd port for RTP, and none for RTCP, does not name
-            // the next port.
-            let is_named = place.port() == medium.port || medium.rtcp().is_some();
-            is_circular.set(is_circular.get() || is_own && is_named);
-            !is_own && end.permits(place)
-        };
-        let announcement = Announcement::read(session, medium, end, permits);
-        if is_circular.get() { Err(RelayError::OwnPort) } else { Ok(announcement) }
-    }
 }
 
 impl<R: RawMutex, P: Ports> Branch<R, P> {

@@ -30,6 +30,7 @@ mod host;
 mod keying;
 mod leg;
 mod limits;
+mod message_ends;
 mod pairs;
 mod passage;
 mod profile;

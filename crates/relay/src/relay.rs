@@ -2,12 +2,13 @@
 
 use crate::account::{Accounts, Charge};
 use crate::bandwidth::{Share, Total};
-use crate::call::{Attachment, Branch, Ends};
+use crate::call::{Attachment, Branch};
 use crate::calls::{Calls, Selection};
 use crate::digits::{Digit, Pressed, Reports};
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
 use crate::limits::{Limits, Refusals};
+use crate::message_ends::Ends;
 use crate::passage::{Passage, Role};
 use crate::report::CallReport;
 use crate::side::Side;
