@@ -398,7 +398,7 @@ fn calls_of_one_source_leave_ports_for_those_of_another() {
     let calls: Vec<_> = (0..8).map(|_| invite(&mut stranger, 8)).collect();
     let calls: Vec<_> = calls.into_iter().chain((0..8).map(|_| invite(&mut stranger, 1))).collect();
     calls.iter().for_each(|invite| stranger.send(invite).expect("the request is sent"));
-    exchange.server.wait_for_count("relay-refused", 1);
+    exchange.server.wait_for_count("relay-limited", 1);
     let ringing: Vec<_> = std::iter::from_fn(|| held.request_if_any("INVITE")).collect();
     assert!(!ringing.is_empty());
     assert!(sockets(&exchange) <= SHARE * SOCKETS, "{} ports", sockets(&exchange));

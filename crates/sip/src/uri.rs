@@ -1,5 +1,7 @@
 //! URIs: SIP and SIPS (RFC 3261 section 19.1, IPv6 by RFC 5954), tel (RFC 3966), and opaque others.
 
+mod escape;
+
 use crate::encode::{Encode, write_ip};
 use crate::lex::{self, Common, Marks, Set};
 use crate::param::{MAX_URI_PARAMS, Params};
@@ -10,6 +12,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use smallvec::SmallVec;
+
+pub use escape::{escape_param, escape_user, unescape};
 
 /// The reason why bytes are not a URI that SIP can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,16 +237,6 @@ pub(crate) fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
 #[must_use]
 pub fn is_sips(uri: &[u8]) -> bool {
     uri.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips:"))
-}
-
-/// Replaces every `%HH` of a user part by its byte, once (RFC 3261 section 19.1.2). A `%` without
-/// two hexadecimal digits is kept.
-#[must_use]
-pub fn unescape(user: &[u8]) -> Cow<'_, [u8]> {
-    match lex::find(b'%', user) {
-        Some(_) => lex::unescape(user).collect(),
-        None => Cow::Borrowed(user),
-    }
 }
 
 /// Splits `host[:port]` and parses both parts.
@@ -562,39 +556,6 @@ impl Encode for Uri<'_> {
             Self::Other { uri, .. } => uri.encode(out),
         }
     }
-}
-
-/// Escapes `name` as a user part: characters not allowed there become `%HH` (RFC 3261 section
-/// 19.1.2). The inverse of [`unescape`].
-#[must_use]
-pub fn escape_user(name: &[u8]) -> Cow<'_, [u8]> {
-    // A percent sign is only allowed in an escape, and a colon ends the user part.
-    escape(name, |byte| Set::USER.has(byte) && !matches!(byte, b'%' | b':'))
-}
-
-/// Escapes `value` as the value of a URI parameter (`pvalue` of RFC 3261 section 25.1).
-#[must_use]
-pub fn escape_param(value: &[u8]) -> Cow<'_, [u8]> {
-    escape(value, |byte| byte.is_ascii_alphanumeric() || b"-_.!~*'()[]/:&+$".contains(&byte))
-}
-
-fn escape(bytes: &[u8], stays: impl Fn(u8) -> bool) -> Cow<'_, [u8]> {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    if bytes.iter().all(|&byte| stays(byte)) {
-        return Cow::Borrowed(bytes);
-    }
-    let mut escaped = Vec::with_capacity(bytes.len() + 6);
-    for &byte in bytes {
-        match stays(byte) {
-            true => escaped.push(byte),
-            false => escaped.extend([
-                b'%',
-                DIGITS[usize::from(byte >> 4)],
-                DIGITS[usize::from(byte & 15)],
-            ]),
-        }
-    }
-    escaped.into()
 }
 
 #[cfg(test)]

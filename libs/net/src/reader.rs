@@ -2,7 +2,9 @@
 
 use super::documents::Document;
 use super::origins::Origins;
-use sip::stream::websocket::{self, ClientField, Kind, Refused, Role, Upgrade, WebSocketItem};
+use sip::stream::websocket::{
+    self, ClientField, InvalidHops, Kind, Refused, Role, Upgrade, WebSocketItem,
+};
 use sip::stream::{Fault, FrameError, Input, Progress, StreamItem};
 use std::fmt;
 use std::net::IpAddr;
@@ -38,7 +40,7 @@ impl Hops {
             return Ok(None);
         }
         let client = self.field.client(hops, |address| (self.is_proxy)(address));
-        client.map(Some).ok_or(Refused::Forwarded)
+        client.map(Some).map_err(|InvalidHops| Refused::Forwarded)
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn open(plan: &Plan, count: usize) -> Result<Vec<Scenario>, ScenarioE
 /// # Errors
 /// As of [`Scenario::run`].
 pub(crate) fn run(
-    workers: Vec<Scenario>,
+    mut workers: Vec<Scenario>,
     ending: &AtomicBool,
     warn: &(dyn Fn(&str) + Sync),
     show: &(dyn Fn(Glance) + Sync),
@@ -66,13 +66,14 @@ pub(crate) fn run(
         }
     };
     let outcomes = thread::scope(|scope| {
-        let start = |(index, worker): (usize, Scenario)| {
+        let workers = workers.iter_mut().enumerate();
+        let threads = workers.map(|(index, worker)| {
             let note = &note;
             scope.spawn(move || {
                 worker.run(ending, &mut |text| warn(text), &mut |glance| note(index, glance))
             })
-        };
-        let threads: Vec<_> = workers.into_iter().enumerate().map(start).collect();
+        });
+        let threads: Vec<_> = threads.collect();
         let ended = threads.into_iter().map(|one| one.join().expect("a worker does not panic"));
         ended.collect::<Result<Vec<_>, _>>()
     })?;

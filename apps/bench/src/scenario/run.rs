@@ -204,10 +204,13 @@ impl Scenario {
     /// Runs the scenario until all calls have ended, or `ending` is set and those in progress have
     /// ended. `show` is called once a second.
     ///
+    /// The sockets stay open. A datagram socket that is closed changes the worker that the kernel
+    /// picks for the sources of the others.
+    ///
     /// # Errors
     /// [`ScenarioError`] if the log cannot be written.
     pub(crate) fn run(
-        mut self,
+        &mut self,
         ending: &AtomicBool,
         warn: &mut dyn FnMut(&str),
         show: &mut dyn FnMut(Glance),
@@ -275,7 +278,7 @@ impl Scenario {
             system: None,
             is_server: self.is_server(),
             seconds: now.since(start).as_micros() as f64 / 1e6,
-            counts: self.engine.world.counts,
+            counts: self.engine.world.counts.clone(),
             media: self.air.counts,
             unsent,
             dropped,

@@ -296,8 +296,37 @@ fn several_workers_wait_for_calls_at_one_port() {
         let figures: Value = serde_json::from_str(&ended.out).unwrap();
         // A source has one worker, and each of the sources 15 calls.
         let counts = &figures["counts"];
-        assert_eq!((&counts["succeeded"], &counts["held_back"]), (&60.into(), &0.into()));
+        assert_eq!(
+            (&counts["succeeded"], &counts["held_back"]),
+            (&60.into(), &0.into()),
+            "{transport}"
+        );
     }
+}
+
+#[test]
+fn a_worker_without_calls_leaves_those_of_others_to_them() {
+    let _turn = turn();
+    let (folder, port) = (folder(), free_port());
+    // The calls of the workers end at different times.
+    let pause = r#"<pause distribution="uniform" min="0" max="3000"/>"#;
+    let call = FILES[0].1.replace("<pause/>", pause);
+    std::fs::write(folder.path().join("call.xml"), call).unwrap();
+    let address = format!("udp:127.0.0.1:{port}");
+    let line =
+        format!("scenario answer.xml --listen {address} --workers 8 --calls 20 --json --quiet");
+    let callee = Background::start(BENCH, folder.path(), &line);
+    wait_for(port);
+    let line = format!(
+        "call.xml --target {address} --workers 20 --calls 20 --rate 100 --recv-timeout 20s"
+    );
+    let (status, figures) = ours(folder.path(), &line);
+    assert_eq!(status, 0, "{figures:#}");
+    let ended = callee.ended();
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let figures: Value = serde_json::from_str(&ended.out).unwrap();
+    let counts = &figures["counts"];
+    assert_eq!((&counts["succeeded"], &counts["held_back"]), (&20.into(), &0.into()));
 }
 
 #[test]

@@ -126,7 +126,16 @@ reasons! {
         "`barebell user dnd`";
     relay_refused, "relay-refused", false,
         "the media relay refuses the session description",
+        "`barebell trace`, `barebell calls`";
+    relay_limited, "relay-limited", false,
+        "a limit of the media relay is reached",
         "`media.max_calls`, `media.max_calls_per_source`, `media.ports`, `media.max_bandwidth`";
+    relay_keys, "relay-keys", false,
+        "the keys of the media are unusable, or one end demands keys and the other has none",
+        "`media.keys`";
+    relay_own_ports, "relay-own-ports", false,
+        "the session description names a port of the media relay as that of the phone",
+        "`media.ports`";
     timeouts, "timeouts", false,
         "the target has not answered in time",
         "`barebell trace`, `timers.c`";

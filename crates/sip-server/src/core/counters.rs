@@ -146,6 +146,12 @@ counters! {
     do_not_disturb = "do-not-disturb";
     /// Session descriptions that the media relay refused.
     relay_refused = "relay-refused";
+    /// Of those, the ones at a limit of calls, ports or bandwidth.
+    relay_limited = "relay-limited";
+    /// Of those, the ones with unusable keys, or without keys where the other end demands them.
+    relay_keys = "relay-keys";
+    /// Of those, the ones that name a port of the relay itself.
+    relay_own_ports = "relay-own-ports";
     /// DNS lookups requested.
     dns_queries = "dns-queries";
 }

@@ -181,9 +181,8 @@ pub(super) fn body_of_response(
             owner: 0,
             now,
         };
-        let described = relay.describe(&passage, description).inspect_err(|_| {
-            env.counters.relay_refused.add();
-        });
+        let described = relay.describe(&passage, description);
+        let described = described.inspect_err(|error| count_refusal(error, env));
         Some(spliced(response, description, described.ok()??))
     })
 }
@@ -537,14 +536,31 @@ fn end<'a>(
 
 /// The response to a request whose media cannot be relayed.
 fn refusal(error: &RelayError, env: &Env<'_>) -> Status {
-    env.counters.relay_refused.add();
-    match error {
-        RelayError::NoPort
-        | RelayError::TooManyCalls
-        | RelayError::Share
-        | RelayError::Bandwidth => Status::SERVICE_UNAVAILABLE,
-        _ => Status::NOT_ACCEPTABLE_HERE,
+    count_refusal(error, env);
+    match is_limit(error) {
+        true => Status::SERVICE_UNAVAILABLE,
+        false => Status::NOT_ACCEPTABLE_HERE,
     }
+}
+
+/// Counts a session description that the relay refuses, and its reason.
+fn count_refusal(error: &RelayError, env: &Env<'_>) {
+    let counters = env.counters;
+    counters.relay_refused.add();
+    match error {
+        RelayError::Keys(_) | RelayError::InClear | RelayError::Handshake => {
+            counters.relay_keys.add();
+        }
+        RelayError::OwnPort => counters.relay_own_ports.add(),
+        _ if is_limit(error) => counters.relay_limited.add(),
+        _ => {}
+    }
+}
+
+/// True if the relay has reached a limit.
+const fn is_limit(error: &RelayError) -> bool {
+    use RelayError::{Bandwidth, NoPort, Share, TooManyCalls};
+    matches!(error, NoPort | TooManyCalls | Share | Bandwidth)
 }
 
 /// The body of `message` with `text` in place of its session description.

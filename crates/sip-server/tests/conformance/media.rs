@@ -264,7 +264,28 @@ fn a_call_without_a_free_port_is_refused() {
     let reaction = rig.send(&udp(NAT), &offer("192.168.1.5"));
     let refused = reaction.responses().next().expect("a response").status();
     assert!(matches!(refused, 480 | 503), "{refused}");
-    assert_eq!(rig.count("relay-refused"), 1);
+    for counter in ["relay-refused", "relay-limited"] {
+        assert_eq!(rig.count(counter), 1, "{counter}");
+    }
+}
+
+#[test]
+fn a_refused_description_is_counted_by_its_reason() {
+    let (mut rig, _) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    let own_port = sdp("203.0.113.1").replace("m=audio 4000 ", "m=audio 20040 ");
+    // The key is one byte short.
+    let key = format!("inline:{}", "A".repeat(39));
+    let keys = sdp("192.168.1.5").replace("RTP/AVP", "RTP/SAVP")
+        + &format!("a=crypto:1 AES_CM_128_HMAC_SHA1_80 {key}\r\n");
+    for (description, counter) in [(own_port, "relay-own-ports"), (keys, "relay-keys")] {
+        let invite = Draft::invite("sip:bob@example.com")
+            .and("Content-Type", "application/sdp")
+            .with_body(&description);
+        let reaction = rig.send(&udp(NAT), &invite);
+        assert_eq!(reaction.responses().last().map(Sent::status), Some(488), "{counter}");
+        assert_eq!(rig.count(counter), 1, "{counter}");
+    }
+    assert_eq!((rig.count("relay-refused"), rig.count("relay-limited")), (2, 0));
 }
 
 #[test]

@@ -127,10 +127,10 @@ impl PanelData for Sqlite {
             let mut select = database.prepare_cached(
                 "SELECT name, domain FROM subscriber
                  WHERE (domain, name) > (?1, ?2)
-                     AND (?3 = '' OR instr(lower(name || '@' || domain), lower(?3)) > 0)
+                     AND name || '@' || domain LIKE ?3 ESCAPE '\\'
                  ORDER BY domain, name LIMIT ?4",
             )?;
-            let values = params![domain, name, search, most as i64];
+            let values = params![domain, name, containing(search), most as i64];
             select.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         };
         read().map_err(to("read the users"))
@@ -165,6 +165,19 @@ impl PanelData for Sqlite {
         };
         read().map_err(to("read the password of a user"))
     }
+}
+
+/// The LIKE pattern of texts that contain `part`, with a backslash as escape.
+fn containing(part: &str) -> String {
+    let mut pattern = "%".to_owned();
+    for character in part.chars() {
+        if matches!(character, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern.push('%');
+    pattern
 }
 
 fn action(row: &Row<'_>) -> rusqlite::Result<(i64, PanelAction)> {
@@ -383,7 +396,9 @@ mod tests {
         assert_eq!(find("", Some(("a.com", "bob")), 2), [pair("alice", "b.com")]);
         assert_eq!(find("ALI", None, 9), [pair("Alice", "a.com"), pair("alice", "b.com")]);
         assert_eq!(find("b@a", None, 9), [pair("bob", "a.com")]);
-        assert!(find("%", None, 9).is_empty());
+        for pattern in ["%", "_ob", "\\", "\\%"] {
+            assert!(find(pattern, None, 9).is_empty(), "{pattern}");
+        }
         let login = |name: &str, domain: &str| storage.login_of(name, domain).unwrap();
         assert_eq!(login("alice", "b.com"), Some(users[2].logins.by_name.clone()));
         assert_eq!((login("alice", "a.com"), login("", "")), (None, None));

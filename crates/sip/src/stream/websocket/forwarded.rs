@@ -1,6 +1,7 @@
 //! The client address in X-Forwarded-For and in Forwarded (RFC 7239).
 
 use alloc::vec::Vec;
+use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
 /// The header field in which proxies name their client. A client can write the other one.
@@ -12,6 +13,18 @@ pub enum ClientField {
     /// Forwarded, with its parameter `for`.
     Forwarded,
 }
+
+/// The error of a header field that does not name the client of the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidHops;
+
+impl fmt::Display for InvalidHops {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected the address of the client, as the proxy has seen it")
+    }
+}
+
+impl core::error::Error for InvalidHops {}
 
 impl ClientField {
     /// The name of the header field.
@@ -25,21 +38,23 @@ impl ClientField {
 
     /// Returns the client that `hops`, the values of this header field joined by commas, name: the
     /// last hop that is not a proxy, or the first hop if all are proxies. The port is present if a
-    /// proxy has written it. `None` if the list is empty or an evaluated element is invalid.
-    #[must_use]
+    /// proxy has written it.
+    ///
+    /// # Errors
+    /// [`InvalidHops`]: the list is empty, or an evaluated element is not an address of a host.
     pub fn client(
         self,
         hops: &str,
         is_proxy: impl Fn(IpAddr) -> bool,
-    ) -> Option<(IpAddr, Option<u16>)> {
+    ) -> Result<(IpAddr, Option<u16>), InvalidHops> {
         let hops: Vec<&str> = match self {
             Self::XForwardedFor => hops.split(',').map(str::trim).collect(),
-            Self::Forwarded => elements(hops)?,
+            Self::Forwarded => elements(hops).ok_or(InvalidHops)?,
         };
-        let mut client = None;
+        let mut client = Err(InvalidHops);
         for hop in hops.into_iter().rev().filter(|hop| !hop.is_empty()) {
-            let (address, port) = parse(hop)?;
-            client = Some((address, port));
+            let (address, port) = parse(hop).ok_or(InvalidHops)?;
+            client = Ok((address, port));
             if !is_proxy(address) {
                 break;
             }
@@ -139,7 +154,7 @@ mod tests {
             ("224.0.0.1", None),
         ] {
             let client = client.map(|(address, port)| (address.parse().unwrap(), port));
-            assert_eq!(ClientField::XForwardedFor.client(hops, is_proxy), client, "{hops}");
+            assert_eq!(ClientField::XForwardedFor.client(hops, is_proxy).ok(), client, "{hops}");
         }
     }
 
@@ -171,7 +186,7 @@ mod tests {
             ("x, for=192.0.2.43", None),
         ] {
             let client = client.map(|(address, port)| (address.parse().unwrap(), port));
-            assert_eq!(ClientField::Forwarded.client(hops, is_proxy), client, "{hops}");
+            assert_eq!(ClientField::Forwarded.client(hops, is_proxy).ok(), client, "{hops}");
         }
     }
 }

@@ -6,7 +6,7 @@ mod frame;
 mod input;
 mod upgrade;
 
-pub use forwarded::ClientField;
+pub use forwarded::{ClientField, InvalidHops};
 pub use frame::{Kind, Role, write_frame};
 pub use input::{Input, WebSocketItem};
 pub use upgrade::{Refused, Upgrade, accept, is_accepted, request, requested_path};
