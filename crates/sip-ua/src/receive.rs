@@ -177,14 +177,14 @@ impl Agent {
     }
 
     fn on_cancel(&mut self, cancel: &Message<'_>, flow: &Flow, now: Instant) {
-        let Some((_, call)) = self.core.invite_of(cancel) else {
+        let Some((key, call)) = self.core.invite_of(cancel) else {
             return self.core.respond_once(cancel, flow, &Answer::status(481, b"none"));
         };
         let call = call.and_then(|call| self.calls.get_mut(call));
         let tag = call.as_ref().map_or(Vec::new(), |call| call.local_tag());
         self.core.respond_once(cancel, flow, &Answer::status(200, &tag));
         if let Some(call) = call {
-            call.on_cancel(&mut self.core, cancel, now);
+            call.on_cancel(&mut self.core, cancel, key, now);
         }
     }
 

@@ -136,9 +136,9 @@ impl Core {
     }
 
     /// Rejects the request `asked`.
-    pub(crate) fn refuse(&mut self, asked: &Asked, status: u16, tag: &[u8], now: Instant) {
+    pub(crate) fn refuse(&mut self, asked: &Asked, answer: &Answer<'_>, now: Instant) {
         if let Ok(request) = Message::parse(&asked.request) {
-            self.respond(&request, &asked.flow, asked.key, &Answer::status(status, tag), now);
+            self.respond(&request, &asked.flow, asked.key, answer, now);
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::client_transaction::ClientId;
 use crate::core::Core;
 use crate::envelope::Envelope;
-use crate::server_transaction::Asked;
+use crate::server_transaction::{Answer, Asked};
 use alloc::vec::Vec;
 use sip::header::CSeq;
 use sip::{Flow, HeaderName, Instant, Message, Method};
@@ -113,7 +113,7 @@ impl Exchange {
     /// section 15.1.2).
     pub(super) fn abandon(self, core: &mut Core, tag: &[u8], now: Instant) {
         if let Some(Turn::Response(asked)) = self.turn {
-            core.refuse(&asked, 487, tag, now);
+            core.refuse(&asked, &Answer::status(487, tag), now);
         }
     }
 }
