@@ -294,15 +294,14 @@ impl Core {
         }
         let action = sent.machine.on_response(status, &timers, now);
         if action.send_ack {
-            if sent.ack.is_empty() {
+            if sent.ack.is_none() {
                 let mut ack = Vec::new();
                 if let Ok(request) = Message::parse(&sent.bytes) {
                     request.write_ack(response, &mut ack);
                 }
-                sent.ack = ack;
+                sent.ack = Some((sent.flow, ack));
             }
-            let (ack, way) = (sent.ack.clone(), sent.flow);
-            self.send(way, ack);
+            self.repeat_ack(id);
         }
         if !action.pass_up {
             return None;

@@ -140,13 +140,9 @@ impl Call {
                 core.request(prack, Owner::Call(id), way, now);
                 return Ok(());
             }
-            Turn::Ack(cseq, flow) => {
+            Turn::Ack(accepted) => {
                 exchange.settle();
-                let dialog = dialog.clone();
-                let ack = acknowledge(core, id, &dialog, cseq, (flow, None), (session, envelope));
-                if let State::Established(established) = &mut self.state {
-                    established.ack = ack;
-                }
+                acknowledge(core, id, dialog, accepted, None, (session, envelope));
                 return Ok(());
             }
         };
