@@ -9,7 +9,6 @@ use crate::event::{Failure, Ticket};
 use crate::message::ACCEPT;
 use crate::server_transaction::{Answer, Arrival, Asked, ServerKey};
 use crate::summary::ALLOW_EVENTS;
-use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::message::FramingFault;
 use sip::{Flow, Instant, Location, Message, Method, Transport};
@@ -175,7 +174,10 @@ impl Agent {
             return self.core.respond_once(cancel, flow, &Answer::status(481, b"none"));
         };
         let call = call.and_then(|call| self.calls.get_mut(call));
-        let tag = call.as_ref().map_or(Vec::new(), |call| call.local_tag());
+        let tag = match &call {
+            Some(call) => call.local_tag(),
+            None => self.core.tag_of_response(key),
+        };
         self.core.respond_once(cancel, flow, &Answer::status(200, &tag));
         if let Some(call) = call {
             call.on_cancel(&mut self.core, cancel, key, now);
