@@ -1,5 +1,6 @@
 //! The ACKs of 2xx responses that may have to be sent later, or again.
 
+use crate::client_transaction::ClientId;
 use crate::envelope::Envelope;
 use crate::event::{CallId, Ticket};
 use alloc::collections::VecDeque;
@@ -9,9 +10,12 @@ use sip::dialog::Dialog;
 
 /// The contents of the ACK of a 2xx.
 pub(crate) struct Ack {
+    pub(crate) invite: ClientId,
     pub(crate) call: CallId,
     pub(crate) dialog: Dialog,
     pub(crate) cseq: u32,
+    /// The header field lines with the credentials of the INVITE.
+    pub(crate) authorization: Vec<u8>,
     pub(crate) session: Vec<u8>,
     /// The body around it.
     pub(crate) envelope: Option<Envelope>,

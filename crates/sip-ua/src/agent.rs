@@ -327,7 +327,17 @@ impl Agent {
     /// # Errors
     /// [`CallError`] if there is no such request.
     pub fn refuse(&mut self, now: Instant, call: CallId, status: u16) -> Result<(), CallError> {
-        self.with(now, call, |call, core| call.refuse(core, status, now))
+        self.with(now, call, |call, core| call.refuse(core, status, b"", now))
+    }
+
+    /// Cancels an own offer in a re-INVITE that has no final response: with a CANCEL, as soon as the
+    /// other end or a proxy has sent a provisional response (RFC 3261 section 9.1).
+    /// [`Event::OfferFailed`] with 487 follows, unless the answer crosses the CANCEL.
+    ///
+    /// # Errors
+    /// [`CallError`] if there is no such offer.
+    pub fn cancel_offer(&mut self, now: Instant, call: CallId) -> Result<(), CallError> {
+        self.with(now, call, |call, core| call.cancel_offer(core, now))
     }
 
     /// Transfers the other end: asks it to call `uri` (RFC 3515). [`Event::Transfer`] reports the

@@ -140,6 +140,21 @@ impl Agent {
         self.with(now, call, |call, core| call.accept(core, session, envelope, now))
     }
 
+    /// Rejects a change of the session with the header field lines `lines` in the response.
+    /// Otherwise like [`Agent::refuse`].
+    ///
+    /// # Errors
+    /// [`CallError`] if there is no such request.
+    pub fn refuse_with(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        status: u16,
+        lines: &[u8],
+    ) -> Result<(), CallError> {
+        self.with(now, call, |call, core| call.refuse(core, status, lines, now))
+    }
+
     /// Returns true if [`Agent::offer_once`] is allowed.
     #[must_use]
     pub fn may_offer_now(&self, call: CallId) -> bool {

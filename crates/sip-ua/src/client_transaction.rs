@@ -10,7 +10,7 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use sip::transaction::{ClientTransaction, Timers, TransactionKind};
-use sip::{Flow, Instant, Message, Method, Transport};
+use sip::{Flow, HeaderName, Instant, Message, Method, Transport};
 
 /// The identifier of a local request over all its transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,9 +98,9 @@ pub(crate) struct Sent {
     pub(crate) branch: u64,
     pub(crate) bytes: Vec<u8>,
     pub(crate) machine: ClientTransaction,
-    /// The ACK of a final response other than 2xx, which is sent again for each retransmission of
-    /// it.
-    pub(crate) ack: Vec<u8>,
+    /// The ACK of the final response to an INVITE, which is sent again for each retransmission of
+    /// it, and its flow.
+    pub(crate) ack: Option<(Flow, Vec<u8>)>,
     /// True after a provisional response. Only then CANCEL is allowed (RFC 3261 section 9.1).
     pub(crate) is_proceeding: bool,
     /// True after a provisional response other than 100, which each proxy on the path may send.
@@ -142,7 +142,7 @@ impl Sent {
             branch,
             bytes,
             machine: ClientTransaction::new(kind, flow.transport.is_stream(), timers, now),
-            ack: Vec::new(),
+            ack: None,
             is_proceeding: false,
             is_passed_on: false,
             cancel: Cancel::No,
@@ -189,12 +189,18 @@ impl Client {
     }
 
     /// Drops the text of a request that is not sent again: its transaction only waits for
-    /// retransmissions of the final response.
+    /// retransmissions of the final response. The ACK of an INVITE needs its credentials (RFC 3261
+    /// section 13.2.2.4).
     pub(crate) fn drop_request(&mut self) {
+        let is_invite = self.is_invite();
         let State::Sent(sent) = &mut self.state else { return };
         if sent.only_waits() {
-            (sent.bytes, self.draft.body, self.draft.lines) = Default::default();
-            (self.authorization, self.cancel_lines) = Default::default();
+            (sent.bytes, self.draft.body, self.cancel_lines) = Default::default();
+            let lines = core::mem::take(&mut self.draft.lines);
+            match is_invite {
+                true => self.authorization.extend(credentials_in(&lines)),
+                false => self.authorization = Vec::new(),
+            }
         }
     }
 
@@ -205,6 +211,17 @@ impl Client {
             State::Sent(sent) => sent.next_timer(),
         }
     }
+}
+
+/// Returns the header field lines with credentials among the complete ones in `lines`.
+fn credentials_in(lines: &[u8]) -> impl Iterator<Item = &u8> {
+    let names = [HeaderName::Authorization, HeaderName::ProxyAuthorization];
+    let lines = lines.split_inclusive(|byte| *byte == b'\n');
+    let with = lines.filter(move |line| {
+        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        names.contains(&HeaderName::new(name.trim_ascii_end()))
+    });
+    with.flatten()
 }
 
 /// All client transactions.

@@ -5,6 +5,7 @@ use crate::violation::Violation;
 use alloc::string::String;
 use alloc::vec::Vec;
 use sip::locate::Destination;
+use sip::message::reason_phrase;
 use sip::{Duration, Flow, Message, StartLine};
 
 /// The identifier of a call. It is never reused.
@@ -102,6 +103,11 @@ impl Failure {
             StartLine::Request { .. } => (0, &b""[..]),
         };
         Self::Refused { status, reason: String::from_utf8_lossy(reason).into_owned() }
+    }
+
+    /// Returns the failure of a request that is cancelled without a final response.
+    pub(crate) fn cancelled() -> Self {
+        Self::Refused { status: 487, reason: reason_phrase(487).into() }
     }
 
     /// Returns the status code that reports the failure to another party.
@@ -237,6 +243,12 @@ pub enum Event {
         /// The session description. `None`: the local end makes the offer.
         offer: Option<Vec<u8>>,
     },
+    /// The other end has cancelled the re-INVITE of an [`Event::Offer`] that is not answered (RFC
+    /// 3261 section 9.2). It got a 487, and needs no answer any more. The session is unchanged.
+    OfferCancelled {
+        /// The call.
+        call: CallId,
+    },
     /// The answer to a local offer within a ringing or established call.
     Answer {
         /// The call.
@@ -327,8 +339,9 @@ pub enum Event {
         /// The reason if it was not delivered.
         result: Result<(), Failure>,
     },
-    /// The message that causes the next event of the call: a response to its INVITE, or the BYE or
-    /// CANCEL that ends it. Only if [`Config::passes`](crate::Config::passes) is set.
+    /// The message that causes the next event of the call: a request or response with an offer or
+    /// answer, a response that rejects one of its requests, or the BYE or CANCEL that ends it or
+    /// its offer. Only if [`Config::passes`](crate::Config::passes) is set.
     Received {
         /// The call.
         call: CallId,
@@ -372,6 +385,7 @@ impl Event {
             | Self::Redirected { call, .. }
             | Self::Answered { call, .. }
             | Self::Offer { call, .. }
+            | Self::OfferCancelled { call }
             | Self::Answer { call, .. }
             | Self::Moved { call }
             | Self::OfferDue { call }

@@ -2,14 +2,13 @@
 
 use crate::admission;
 use crate::agent::Agent;
-use crate::call::{Call, SentAck, refuse_answer};
+use crate::call::{Call, refuse_answer};
 use crate::capabilities::{self, ALLOW};
 use crate::client_transaction::{Owner, RequestResult};
-use crate::event::{CallId, Failure, Ticket};
+use crate::event::{Failure, Ticket};
 use crate::message::ACCEPT;
 use crate::server_transaction::{Answer, Arrival, Asked, ServerKey};
 use crate::summary::ALLOW_EVENTS;
-use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::message::FramingFault;
 use sip::{Flow, Instant, Location, Message, Method, Transport};
@@ -52,9 +51,9 @@ impl Agent {
     /// Processes a delivery failure of a message from [`Agent::poll_transmit`], with the reason
     /// `failure`. The beginning of `bytes` is sufficient, if it includes Via.
     pub fn undeliverable(&mut self, now: Instant, bytes: &[u8], failure: Failure) {
-        if let Some(ack) = self.core.acknowledge_again(bytes) {
-            self.note_ack(ack);
-        } else if let Some(result) = self.core.on_undeliverable(bytes, failure, now) {
+        if self.core.acknowledge_again(bytes).is_none()
+            && let Some(result) = self.core.on_undeliverable(bytes, failure, now)
+        {
             self.on_result(result, now);
         }
         self.settle(now);
@@ -74,18 +73,12 @@ impl Agent {
     ///
     /// [`Event::Locate`]: crate::Event::Locate
     pub fn located(&mut self, now: Instant, ticket: Ticket, locations: &[Location]) {
-        if let Some(ack) = self.core.acknowledge_at(ticket, locations) {
-            self.note_ack(ack);
-        } else if let Some(result) = self.core.on_located(ticket, locations, now) {
+        if self.core.acknowledge_at(ticket, locations).is_none()
+            && let Some(result) = self.core.on_located(ticket, locations, now)
+        {
             self.on_result(result, now);
         }
         self.settle(now);
-    }
-
-    fn note_ack(&mut self, (call, ack): (CallId, SentAck)) {
-        if let Some(call) = self.calls.get_mut(call) {
-            call.note_ack(ack);
-        }
     }
 
     /// Processes the result of a local request.
@@ -177,14 +170,17 @@ impl Agent {
     }
 
     fn on_cancel(&mut self, cancel: &Message<'_>, flow: &Flow, now: Instant) {
-        let Some((_, call)) = self.core.invite_of(cancel) else {
+        let Some((key, call)) = self.core.invite_of(cancel) else {
             return self.core.respond_once(cancel, flow, &Answer::status(481, b"none"));
         };
         let call = call.and_then(|call| self.calls.get_mut(call));
-        let tag = call.as_ref().map_or(Vec::new(), |call| call.local_tag());
+        let tag = match &call {
+            Some(call) => call.local_tag(),
+            None => self.core.tag_of_response(key),
+        };
         self.core.respond_once(cancel, flow, &Answer::status(200, &tag));
         if let Some(call) = call {
-            call.on_cancel(&mut self.core, cancel, now);
+            call.on_cancel(&mut self.core, cancel, key, now);
         }
     }
 

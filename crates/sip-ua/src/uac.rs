@@ -294,15 +294,14 @@ impl Core {
         }
         let action = sent.machine.on_response(status, &timers, now);
         if action.send_ack {
-            if sent.ack.is_empty() {
+            if sent.ack.is_none() {
                 let mut ack = Vec::new();
                 if let Ok(request) = Message::parse(&sent.bytes) {
                     request.write_ack(response, &mut ack);
                 }
-                sent.ack = ack;
+                sent.ack = Some((sent.flow, ack));
             }
-            let (ack, way) = (sent.ack.clone(), sent.flow);
-            self.send(way, ack);
+            self.repeat_ack(id);
         }
         if !action.pass_up {
             return None;
@@ -379,7 +378,12 @@ impl Core {
     /// Cancels the INVITE of `call`, which has no final response yet, with the header field lines
     /// `lines`. Returns false if no response is expected any more.
     pub(crate) fn cancel(&mut self, call: CallId, lines: &[u8], now: Instant) -> bool {
-        let Some(id) = self.clients.pending_invite(call) else { return false };
+        let pending = self.clients.pending_invite(call);
+        pending.is_some_and(|id| self.cancel_request(id, lines, now))
+    }
+
+    /// Cancels an INVITE without a final response. Otherwise like [`Core::cancel`].
+    pub(crate) fn cancel_request(&mut self, id: ClientId, lines: &[u8], now: Instant) -> bool {
         let Some(client) = self.clients.all.get_mut(id) else { return false };
         match &mut client.state {
             State::Locating(_) | State::Unlocatable => {
@@ -478,7 +482,7 @@ impl Core {
                 && give_up <= now
                 && !sent.machine.only_waits()
             {
-                return self.give_up_waiting(id, now);
+                return self.give_up_waiting(id, Failure::cancelled(), now);
             }
             match sent.machine.poll(&timers, now) {
                 TimerAction::None => return None,
@@ -490,7 +494,7 @@ impl Core {
                     if self.try_next(id, now) {
                         return None;
                     }
-                    return self.give_up_waiting(id, now);
+                    return self.give_up_waiting(id, Failure::TimedOut, now);
                 }
                 TimerAction::Terminated => {
                     self.clients.remove(id);
@@ -500,9 +504,15 @@ impl Core {
         }
     }
 
-    /// Processes a timeout without a final response. An INVITE stays for as long again: a late 2xx
-    /// is acknowledged and ended by BYE, so that the other end does not stay in a call.
-    fn give_up_waiting(&mut self, id: ClientId, now: Instant) -> Option<RequestResult<'static>> {
+    /// Processes a timeout without a final response, which is the failure `failure`. An INVITE
+    /// stays for as long again: a late 2xx is acknowledged and ended by BYE, so that the other end
+    /// does not stay in a call.
+    fn give_up_waiting(
+        &mut self,
+        id: ClientId,
+        failure: Failure,
+        now: Instant,
+    ) -> Option<RequestResult<'static>> {
         let until = now + self.config.timers.t1.times(64);
         let client = self.clients.all.get_mut(id)?;
         match &mut client.state {
@@ -515,10 +525,10 @@ impl Core {
                     id,
                     method: Method::Invite,
                     flow,
-                    outcome: Err(Failure::TimedOut),
+                    outcome: Err(failure),
                 })
             }
-            _ => self.give_up(id, Failure::TimedOut),
+            _ => self.give_up(id, failure),
         }
     }
 

@@ -6,9 +6,10 @@ use crate::event::CallId;
 use crate::server_transaction::{Answer, Arrival, Asked, Server, ServerKey};
 use crate::token::Token;
 use alloc::vec::Vec;
+use sip::header::NameAddr;
 use sip::message::{Response, reason_phrase};
 use sip::transaction::{ServerTransaction, State, TimerAction, TransactionKind, server_key};
-use sip::{Encode, Flow, Instant, Message, Method};
+use sip::{Encode, Flow, HeaderName, Instant, Message, Method};
 
 /// Returns the flow of the response to `request`, which arrived on `flow` (RFC 3261 section
 /// 18.2.2).
@@ -136,9 +137,9 @@ impl Core {
     }
 
     /// Rejects the request `asked`.
-    pub(crate) fn refuse(&mut self, asked: &Asked, status: u16, tag: &[u8], now: Instant) {
+    pub(crate) fn refuse(&mut self, asked: &Asked, answer: &Answer<'_>, now: Instant) {
         if let Ok(request) = Message::parse(&asked.request) {
-            self.respond(&request, &asked.flow, asked.key, &Answer::status(status, tag), now);
+            self.respond(&request, &asked.flow, asked.key, answer, now);
         }
     }
 
@@ -148,6 +149,16 @@ impl Core {
         let mut tag = Vec::new();
         Token(self.tokens.hash(&[b"tag", &key.to_le_bytes()])).encode(&mut tag);
         tag
+    }
+
+    /// Returns the tag in To of the last response in the transaction `key`, which a response to its
+    /// CANCEL has, too (RFC 3261 section 9.2).
+    pub(crate) fn tag_of_response(&self, key: ServerKey) -> Vec<u8> {
+        let response = self.servers.all.get(key).map(|server| &server.response[..]);
+        let response = response.and_then(|response| Message::parse(response).ok());
+        let to = response.as_ref().and_then(|response| response.value(HeaderName::To));
+        let to = to.and_then(|to| NameAddr::parse(HeaderName::To, to).ok());
+        to.and_then(|to| to.tag()).map_or_else(|| self.tag_of(key), <[u8]>::to_vec)
     }
 
     /// Answers a request without keeping its transaction, as a stateless server does (RFC 3261

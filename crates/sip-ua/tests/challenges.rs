@@ -1,6 +1,8 @@
 //! The choice of the servers that receive credentials.
 
-use barebell_sip_ua::{Account, AccountId, Agent, Config, Event, Failure, Location, Password};
+use barebell_sip_ua::{
+    Account, AccountId, Agent, Config, Event, Failure, Location, Password, Placement,
+};
 use sip::{Flow, Instant, Transport};
 use std::net::SocketAddr;
 
@@ -37,11 +39,16 @@ impl Caller {
         Self { agent, flow, now }
     }
 
-    /// Returns the last INVITE sent since the previous call.
+    /// Returns the last INVITE sent since the previous message.
     fn invite(&mut self) -> Option<String> {
+        self.last("INVITE ")
+    }
+
+    /// Returns the last message with this beginning that was sent since the previous one.
+    fn last(&mut self, beginning: &str) -> Option<String> {
         let sent = std::iter::from_fn(|| self.agent.poll_transmit());
         let texts = sent.map(|transmit| String::from_utf8(transmit.bytes).expect("text"));
-        texts.filter(|text| text.starts_with("INVITE ")).last()
+        texts.filter(|text| text.starts_with(beginning)).last()
     }
 
     fn respond(&mut self, invite: &str, status: &str) {
@@ -49,6 +56,9 @@ impl Caller {
         let lines = invite.lines().filter(|line| copied.iter().any(|name| line.starts_with(name)));
         let mut response = format!("SIP/2.0 {status}\r\nTo: <sip:bob@192.0.2.1>;tag=1\r\n");
         lines.for_each(|line| response += &format!("{line}\r\n"));
+        if status.starts_with("200") {
+            response += "Contact: <sip:bob@192.0.2.1>\r\n";
+        }
         if status.starts_with("407") {
             response += "Proxy-Authenticate: Digest realm=\"home\", nonce=\"n\", qop=\"auth\"\r\n";
         }
@@ -101,4 +111,50 @@ fn who_asks_behind_a_server_that_has_asked_is_not() {
     let invite = caller.invite().expect("an INVITE");
     caller.respond(&invite, "407 Prove it");
     assert!(!caller.answers_after(&["100 Trying"]));
+}
+
+/// Returns the line with the credentials of `request`.
+fn credentials(request: &str) -> &str {
+    request.lines().find(|line| line.starts_with("Proxy-Authorization: ")).expect("credentials")
+}
+
+/// RFC 3261 section 13.2.2.4, also for an ACK that is sent again.
+#[test]
+fn the_ack_has_the_credentials_of_its_invite() {
+    let mut caller = Caller::new(None);
+    let first = caller.invite().expect("an INVITE");
+    caller.respond(&first, "407 Prove it");
+    let invite = caller.invite().expect("an INVITE");
+    for _ in 0..2 {
+        caller.respond(&invite, "200 OK");
+        let ack = caller.last("ACK ").expect("an ACK");
+        assert_eq!(credentials(&ack), credentials(&invite));
+    }
+}
+
+/// The owner has answered the challenge.
+#[test]
+fn the_ack_has_the_credentials_that_pass_in_its_invite() {
+    let mut caller = Caller::new(None);
+    caller.invite();
+    let lines = b"X-A: b\r\nProxy-Authorization: Digest username=\"a\"\r\nSubject: c\r\n".to_vec();
+    let placement = Placement {
+        uri: b"sip:bob@192.0.2.1",
+        from: b"<sip:alice@192.0.2.1>",
+        to: b"<sip:bob@192.0.2.1>",
+        routes: &[],
+        flow: caller.flow.internal(),
+        max_forwards: 70,
+        lines,
+        session: b"v=0\r\n".to_vec(),
+        envelope: None,
+        is_reliable: true,
+        account: None,
+    };
+    caller.agent.place_for(caller.now, placement);
+    let invite = caller.invite().expect("an INVITE");
+    caller.respond(&invite, "200 OK");
+    let ack = caller.last("ACK ").expect("an ACK");
+    assert_eq!(credentials(&ack), credentials(&invite));
+    assert!(!ack.contains("X-A") && !ack.contains("Subject"), "{ack}");
 }

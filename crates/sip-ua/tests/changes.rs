@@ -2,8 +2,8 @@
 
 mod rig;
 
-use barebell_sip_ua::{CallError, CallId, CallState, Config, Event, Failure};
-use rig::{Rig, SESSION};
+use barebell_sip_ua::{Agent, CallError, CallId, CallState, Config, Event, Failure};
+use rig::{Rig, SESSION, address};
 use sip::HeaderName;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -284,4 +284,135 @@ fn who_has_placed_the_call_waits_longer_after_a_491() {
     rig.reply((stranger(), 0), &invite, (200, "s"), "", "v=0 held");
     assert_eq!(rig.expect(0), Event::Answer { call, answer: HELD.to_vec() });
     hang_up(&mut rig, call);
+}
+
+/// An established call of agents that pass requests on.
+fn passing() -> (Rig, CallId, CallId) {
+    let config = |user: &str| Config { user: user.into(), passes: true, ..Config::default() };
+    let link = Link { delay: Duration::from_millis(5), ..Link::default() };
+    let mut rig = Rig::new(1, link, &[config("alice"), config("bob")]);
+    let here = rig.call(0, 1);
+    let Event::Incoming { call: there, .. } = rig.expect(1) else { panic!("no call") };
+    rig.act(1, |agent, now| agent.answer(now, there, SESSION));
+    assert!(matches!(rig.expect(0), Event::Received { .. }));
+    assert!(matches!(rig.expect(0), Event::Answered { .. }));
+    rig.pass(Duration::from_secs(1));
+    (rig, here, there)
+}
+
+/// Asserts that the last offer of `call` has failed with `status`.
+fn assert_refused(event: Event, call: CallId, status: u16) {
+    match event {
+        Event::OfferFailed { call: of, failure: Failure::Refused { status: with, .. } } => {
+            assert_eq!((of, with), (call, status));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The message of [`Event::Received`].
+fn received(event: Event) -> Vec<u8> {
+    let Event::Received { message, .. } = event else { panic!("{event:?}") };
+    message
+}
+
+/// A re-INVITE that waits for the answer of another party gets a 100, so that it may be cancelled
+/// (RFC 3261 section 9).
+#[test]
+fn a_reinvite_without_an_answer_is_cancelled() {
+    let (mut rig, here, there) = passing();
+    for session in [HOLD, b""] {
+        let offer = |agent: &mut Agent, now| match session {
+            b"" => agent.ask_once(now, here, None),
+            _ => agent.offer_once(now, here, session.to_vec(), None),
+        };
+        rig.act(0, offer);
+        assert!(received(rig.expect(1)).starts_with(b"INVITE"));
+        assert!(matches!(rig.expect(1), Event::Offer { .. }));
+        rig.pass(Duration::from_secs(60));
+        assert_eq!(rig.count(1, "SIP/2.0 100"), 1);
+        rig.act(0, |agent, now| agent.cancel_offer(now, here));
+        assert!(received(rig.expect(1)).starts_with(b"CANCEL"));
+        assert_eq!(rig.expect(1), Event::OfferCancelled { call: there });
+        assert!(received(rig.expect(0)).starts_with(b"SIP/2.0 487"));
+        assert_refused(rig.expect(0), here, 487);
+        let late = rig.try_act(1, |agent, now| agent.accept(now, there, HELD));
+        assert_eq!(late, Err(CallError::State(CallState::OfferReceived)));
+        rig.sent.clear();
+    }
+    // The next offer of either end is answered. A CANCEL after the answer has no effect.
+    let cancel = rig.last(address(0), address(1), "CANCEL").to_vec();
+    for (side, own, other) in [(0, here, there), (1, there, here)] {
+        rig.act(side, |agent, now| agent.offer(now, own, HOLD.to_vec()));
+        assert!(matches!(rig.expect(1 - side), Event::Received { .. }));
+        assert!(matches!(rig.expect(1 - side), Event::Offer { .. }));
+        rig.send(address(0), 1, &cancel);
+        rig.pass(Duration::from_millis(20));
+        rig.act(1 - side, |agent, now| agent.accept(now, other, HELD));
+        assert!(matches!(rig.expect(side), Event::Received { .. }));
+        assert_eq!(rig.expect(side), Event::Answer { call: own, answer: HELD.to_vec() });
+        rig.pass(Duration::from_millis(20));
+    }
+    let none = rig.try_act(0, |agent, now| agent.cancel_offer(now, here));
+    assert_eq!(none, Err(CallError::State(CallState::OfferSent)));
+    assert_eq!((rig.events(0), rig.events(1)), (vec![], vec![]));
+    rig.act(0, |agent, now| agent.hang_up(now, here));
+    rig.finish();
+}
+
+#[test]
+fn an_offer_is_cancelled_after_a_provisional_response_and_not_repeated() {
+    // The final response after the CANCEL, if any.
+    for last in [Some(487), Some(491), Some(200), None] {
+        let mut rig = rig();
+        let call = stranger_answers(&mut rig, "");
+        rig.act(0, |agent, now| agent.offer(now, call, HOLD.to_vec()));
+        let invite = rig.mail(stranger(), "INVITE");
+        rig.act(0, |agent, now| agent.cancel_offer(now, call));
+        rig.pass(Duration::from_millis(100));
+        assert_eq!(rig.count(0, "CANCEL"), 0);
+        rig.reply((stranger(), 0), &invite, (100, "s"), "", "");
+        let cancel = rig.mail(stranger(), "CANCEL");
+        assert_eq!(value(&cancel, HeaderName::CSeq), "2 CANCEL");
+        rig.reply((stranger(), 0), &cancel, (200, "s"), "", "");
+        match last {
+            Some(200) => {
+                rig.reply((stranger(), 0), &invite, (200, "s"), "", "v=0 held");
+                assert_eq!(rig.expect(0), Event::Answer { call, answer: HELD.to_vec() });
+            }
+            Some(status) => {
+                rig.reply((stranger(), 0), &invite, (status, "s"), "", "");
+                assert_refused(rig.expect(0), call, status);
+            }
+            None => assert_refused(rig.expect(0), call, 487),
+        }
+        rig.pass(Duration::from_secs(10));
+        assert_eq!((rig.events(0), rig.count(0, "INVITE"), rig.calls(0)), (vec![], 2, 1));
+        hang_up(&mut rig, call);
+    }
+}
+
+/// RFC 3261 sections 14.2 (Retry-After), 20.44 (challenges) and 20.43 (Warning).
+#[test]
+fn a_refusal_of_an_offer_passes_with_its_header_fields() {
+    let (mut rig, here, there) = passing();
+    let refusals = [
+        (500, "Retry-After: 7"),
+        (488, "Warning: 304 example.com \"Media type not available\""),
+        (407, "Proxy-Authenticate: Digest realm=\"r\", nonce=\"n\""),
+    ];
+    for (status, line) in refusals {
+        let session = HOLD.to_vec();
+        rig.act(0, |agent, now| agent.offer_once(now, here, session, None));
+        assert!(matches!(rig.expect(1), Event::Received { .. }));
+        assert!(matches!(rig.expect(1), Event::Offer { .. }));
+        let lines = format!("{line}\r\n");
+        rig.act(1, |agent, now| agent.refuse_with(now, there, status, lines.as_bytes()));
+        let refusal = String::from_utf8(received(rig.expect(0))).expect("text");
+        assert!(refusal.lines().any(|of| of == line), "{refusal}");
+        assert_refused(rig.expect(0), here, status);
+        rig.pass(Duration::from_secs(1));
+    }
+    rig.act(0, |agent, now| agent.hang_up(now, here));
+    rig.finish();
 }

@@ -75,6 +75,22 @@ fn a_refusal_is_sent_once_for_each_request_and_is_the_same_each_time() {
     assert_eq!(value(&answers[0], HeaderName::To), value(&answers[1], HeaderName::To));
 }
 
+/// A CANCEL that crosses the refusal, or is repeated: its response has the same tag in To (RFC 3261
+/// section 9.2), although the call is gone.
+#[test]
+fn a_cancel_of_a_refused_call_gets_the_tag_of_the_refusal() {
+    let mut rig = rig();
+    rig.send(stranger(), 1, &request("INVITE", 1, ""));
+    let Event::Incoming { call, .. } = rig.expect(1) else { panic!("no call") };
+    rig.act(1, |agent, now| agent.decline(now, call, 486));
+    let refusal = rig.mail(stranger(), "SIP/2.0 486");
+    for _ in 0..2 {
+        rig.send(stranger(), 1, &request("CANCEL", 1, ""));
+        let answer = rig.mail(stranger(), "SIP/2.0 200");
+        assert_eq!(value(&answer, HeaderName::To), value(&refusal, HeaderName::To));
+    }
+}
+
 #[test]
 fn calls_that_stand_count_among_those_that_others_have_begun() {
     let mut rig = rig();

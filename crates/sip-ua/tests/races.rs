@@ -4,7 +4,10 @@ mod rig;
 
 use barebell_sip_ua::{CallId, Config, Event};
 use rig::{Rig, SESSION};
+use sip::HeaderName;
+use std::net::SocketAddr;
 use std::time::Duration;
+use test_support::flow::value;
 use test_support::network::Link;
 
 /// Two agents in a call, on a network where each message takes 5 ms.
@@ -63,5 +66,45 @@ fn a_reinvite_before_the_ack_is_a_change_of_the_session() {
     }
     assert_eq!(rig.count(1, "SIP/2.0 500"), 0);
     rig.act(0, |agent, now| agent.hang_up(now, calls[0]));
+    rig.finish();
+}
+
+/// RFC 3261 section 13.2.2.4: each retransmission of a 2xx is acknowledged, also one to an earlier
+/// INVITE.
+#[test]
+fn a_repeated_answer_is_acknowledged_after_a_reinvite() {
+    let stranger: SocketAddr = ([192, 0, 2, 100], 5060).into();
+    let mut rig = Rig::new(1, Link::default(), &[Config::default()]);
+    let call = rig.call_uri(0, &format!("sip:{stranger}"), SESSION);
+    let mut invites = Vec::new();
+    for number in 1..=4 {
+        let invite = rig.mail(stranger, "INVITE");
+        rig.reply((stranger, 0), &invite, (200, "s"), "", "v=0\r\n");
+        invites.push(invite);
+        match (number, rig.expect(0)) {
+            (1, Event::Answered { .. }) | (2, Event::Answer { .. }) => {
+                rig.act(0, |agent, now| agent.offer(now, call, b"v=0 new".to_vec()));
+            }
+            (3, Event::Answer { .. }) => rig.act(0, |agent, now| agent.ask_once(now, call, None)),
+            // The ACK has the answer.
+            (_, Event::Offer { .. }) => {
+                rig.act(0, |agent, now| agent.accept(now, call, b"v=0 answer"));
+            }
+            (_, other) => panic!("{other:?}"),
+        }
+    }
+    rig.pass(Duration::from_secs(1));
+    for _ in 0..2 {
+        for (invite, cseq) in invites.iter().zip(1..) {
+            rig.all_mail(stranger, "ACK");
+            rig.reply((stranger, 0), invite, (200, "s"), "", "v=0\r\n");
+            let ack = rig.mail(stranger, "ACK");
+            assert_eq!(value(&ack, HeaderName::CSeq), format!("{cseq} ACK"));
+            assert_eq!(ack.ends_with(b"v=0 answer"), cseq == 4);
+        }
+    }
+    rig.act(0, |agent, now| agent.hang_up(now, call));
+    let bye = rig.mail(stranger, "BYE");
+    rig.reply((stranger, 0), &bye, (200, "s"), "", "");
     rig.finish();
 }

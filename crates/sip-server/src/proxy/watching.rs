@@ -304,7 +304,9 @@ pub(super) fn beginning<R: RawMutex>(
             uri: contact.map_or(head.from.uri_bytes, |contact| contact.uri_bytes).into(),
             routes: routes.join(&b", "[..]).into(),
             flow: *flow,
-            takes_replaces: message.elements(HeaderName::Supported).any(|it| it == b"replaces"),
+            takes_replaces: message
+                .elements(HeaderName::Supported)
+                .any(|it| it.eq_ignore_ascii_case(b"replaces")),
         },
         is_to_group,
     }))

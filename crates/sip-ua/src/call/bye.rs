@@ -64,8 +64,8 @@ impl Call {
     /// Sends a BYE with the header field lines `lines`, without an [`Event::Ended`].
     pub(super) fn send_bye_quietly(&mut self, core: &mut Core, lines: &[u8], now: Instant) {
         let State::Established(established) = &mut self.state else { return };
-        if let Some(Turn::Ack(cseq, flow)) = established.exchange.turn {
-            acknowledge(core, self.id, &established.dialog, cseq, (flow, None), (b"", None));
+        if let Some(Turn::Ack(accepted)) = established.exchange.turn {
+            acknowledge(core, self.id, &established.dialog, accepted, None, (b"", None));
         }
         let mut bye = Draft::within(self.account, &mut established.dialog, Method::Bye, Vec::new());
         bye.lines.extend_from_slice(lines);

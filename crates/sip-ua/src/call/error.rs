@@ -33,6 +33,8 @@ pub enum CallState {
     Settled,
     /// A call with an unanswered [`Event::Offer`](crate::Event::Offer).
     OfferReceived,
+    /// A call with a local offer in a re-INVITE without a final response.
+    OfferSent,
     /// A call with an unanswered [`Event::TransferAsked`](crate::Event::TransferAsked).
     TransferReceived,
 }
@@ -48,6 +50,9 @@ impl fmt::Display for CallError {
             }
             Self::State(CallState::OfferReceived) => {
                 f.write_str("the other end has not asked for a change of the session")
+            }
+            Self::State(CallState::OfferSent) => {
+                f.write_str("no re-INVITE of the call waits for its response")
             }
             Self::State(CallState::TransferReceived) => {
                 f.write_str("the other end has not asked for a transfer")

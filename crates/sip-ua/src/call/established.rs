@@ -2,7 +2,7 @@
 //! sections 13.3.1.4 and 14.1).
 
 use super::ack::{acknowledge, next_hop, refuse_answer};
-use super::exchange::{Offer, Turn, cseq_of, session_of};
+use super::exchange::{Accepted, Offer, Turn, cseq_of, session_of};
 use super::state::{Call, State, Unacknowledged};
 use crate::client_transaction::RequestResult;
 use crate::core::Core;
@@ -83,12 +83,10 @@ impl Call {
         if !is_ours {
             return refuse_answer(core, self.account, &result, now);
         }
-        let cseq = cseq_of(answer);
-        if let Some((acknowledged, flow, bytes)) = &established.ack
-            && *acknowledged == cseq
-        {
-            return core.send(*flow, bytes.clone());
+        if core.repeat_ack(result.id).is_some() {
+            return;
         }
+        let accepted = Accepted::of(&result, answer);
         let sent = established.exchange.sent.as_ref().filter(|sent| sent.id == result.id);
         let Some(sent) = sent else {
             // The content of the ACK waits for the owner's decision.
@@ -103,15 +101,14 @@ impl Call {
             let exchange = &mut established.exchange;
             exchange.sent = None;
             exchange.offer = Offer::Theirs;
-            exchange.turn = Some(Turn::Ack(cseq, result.flow));
+            exchange.turn = Some(Turn::Ack(accepted));
             exchange.note_allow(answer);
             self.note_way(next_hop(&dialog), result.flow, Some(&asked));
             self.note_timer(core, answer, now);
             core.note_received(self.id, answer);
             return core.tell(Event::Offer { call: self.id, offer: Some(offer) });
         }
-        let way = (result.flow, Some(&asked[..]));
-        established.ack = acknowledge(core, self.id, &dialog, cseq, way, (b"", None));
+        acknowledge(core, self.id, &dialog, accepted, Some(&asked), (b"", None));
         self.note_way(next_hop(&dialog), result.flow, Some(&asked));
         self.on_offer_result(core, &result, now);
     }

@@ -1,10 +1,10 @@
 //! The offers and answers of one dialog, early or not (RFC 3264): the agreed session, and the
 //! pending offer.
 
-use crate::client_transaction::ClientId;
+use crate::client_transaction::{ClientId, RequestResult};
 use crate::core::Core;
 use crate::envelope::Envelope;
-use crate::server_transaction::Asked;
+use crate::server_transaction::{Answer, Asked};
 use alloc::vec::Vec;
 use sip::header::CSeq;
 use sip::{Flow, HeaderName, Instant, Message, Method};
@@ -50,8 +50,24 @@ pub(super) enum Turn {
     Response(Asked),
     /// The PRACK of a provisional response: the CSeq of its INVITE, and its RSeq.
     Prack(u32, u32),
-    /// The ACK of the 2xx to the INVITE with this CSeq.
-    Ack(u32, Option<Flow>),
+    /// The ACK of a 2xx.
+    Ack(Accepted),
+}
+
+/// A local INVITE with a 2xx.
+#[derive(Clone, Copy)]
+pub(super) struct Accepted {
+    pub(super) id: ClientId,
+    pub(super) cseq: u32,
+    /// Its flow.
+    pub(super) flow: Option<Flow>,
+}
+
+impl Accepted {
+    /// Returns the INVITE that the 2xx `response` in `result` accepts.
+    pub(super) fn of(result: &RequestResult<'_>, response: &Message<'_>) -> Self {
+        Self { id: result.id, cseq: cseq_of(response), flow: result.flow }
+    }
 }
 
 /// A pending offer.
@@ -113,7 +129,7 @@ impl Exchange {
     /// section 15.1.2).
     pub(super) fn abandon(self, core: &mut Core, tag: &[u8], now: Instant) {
         if let Some(Turn::Response(asked)) = self.turn {
-            core.refuse(&asked, 487, tag, now);
+            core.refuse(&asked, &Answer::status(487, tag), now);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::capabilities;
 use crate::config::{AccountId, Reliable};
 use crate::core::{Core, contact};
 use crate::event::{CallId, End, Event};
-use crate::server_transaction::{Answer, Asked};
+use crate::server_transaction::{Answer, Asked, ServerKey};
 use crate::way::keeps;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -224,9 +224,24 @@ impl Call {
         self.end(core, end, now);
     }
 
-    /// Processes a CANCEL of the caller.
-    pub(crate) fn on_cancel(&mut self, core: &mut Core, cancel: &Message<'_>, now: Instant) {
+    /// Processes a CANCEL of the INVITE or re-INVITE with the transaction `key`. One that is
+    /// answered is not changed (RFC 3261 section 9.2).
+    pub(crate) fn on_cancel(
+        &mut self,
+        core: &mut Core,
+        cancel: &Message<'_>,
+        key: ServerKey,
+        now: Instant,
+    ) {
+        let is_ringing = self.is_ringing_here();
+        if !is_ringing && !self.waits_for_answer(key) {
+            return;
+        }
         core.note_received(self.id, cancel);
+        if !is_ringing {
+            let _ = self.refuse(core, 487, b"", now);
+            return core.tell(Event::OfferCancelled { call: self.id });
+        }
         let reason = String::from_utf8_lossy(cancel.value(HeaderName::Reason).unwrap_or_default());
         self.refuse_invite(core, 487, b"", End::Cancelled { reason: reason.into_owned() }, now);
     }

@@ -28,7 +28,7 @@ mod state;
 mod timer;
 mod transfer;
 
-pub(crate) use ack::{SentAck, refuse_answer};
+pub(crate) use ack::refuse_answer;
 pub use checking::LOST_REASON;
 pub use error::{CallError, CallState, UnknownRequest};
 pub use passed::PassedRequest;

@@ -72,7 +72,7 @@ impl Call {
             let answer = Answer { status, tag: &tag, lines: &lines, body: b"" };
             return core.respond(request, flow, key, &answer, now);
         }
-        self.ask_owner(core, request, flow, key, offer);
+        self.ask_owner(core, request, flow, key, offer, now);
     }
 
     /// Asks the owner for the answer to `offer` of `request`, or for an offer.
@@ -83,8 +83,18 @@ impl Call {
         flow: &Flow,
         key: ServerKey,
         offer: Option<Vec<u8>>,
+        now: Instant,
     ) {
+        let id = self.id;
         let Some((_, exchange)) = self.parts_of(request) else { return };
+        if request.method() == Some(Method::Invite) {
+            core.belongs(key, id);
+            if core.config.passes {
+                // The answer is that of another party, which may take long (RFC 3261 section
+                // 17.2.1). From now on the other end may send a CANCEL.
+                core.respond(request, flow, key, &Answer::status(100, b""), now);
+            }
+        }
         exchange.offer = Offer::Theirs;
         let asked = Asked { request: request.as_bytes().to_vec(), flow: *flow, key };
         exchange.turn = Some(Turn::Response(asked));
@@ -130,13 +140,9 @@ impl Call {
                 core.request(prack, Owner::Call(id), way, now);
                 return Ok(());
             }
-            Turn::Ack(cseq, flow) => {
+            Turn::Ack(accepted) => {
                 exchange.settle();
-                let dialog = dialog.clone();
-                let ack = acknowledge(core, id, &dialog, cseq, (flow, None), (session, envelope));
-                if let State::Established(established) = &mut self.state {
-                    established.ack = ack;
-                }
+                acknowledge(core, id, dialog, accepted, None, (session, envelope));
                 return Ok(());
             }
         };
@@ -166,12 +172,14 @@ impl Call {
         Ok(())
     }
 
-    /// Rejects the requested change. The session is unchanged: an offer in a 2xx is answered with
-    /// the description as before. A call without a first session ends.
+    /// Rejects the requested change, with the header field lines `lines` in the response. The
+    /// session is unchanged: an offer in a 2xx is answered with the description as before. A call
+    /// without a first session ends.
     pub(crate) fn refuse(
         &mut self,
         core: &mut Core,
         status: u16,
+        lines: &[u8],
         now: Instant,
     ) -> Result<(), CallError> {
         let tag = self.local_tag();
@@ -183,7 +191,8 @@ impl Call {
         exchange.offer = Offer::None;
         match exchange.turn.take() {
             Some(Turn::Response(asked)) => {
-                core.refuse(&asked, status, &tag, now);
+                let answer = Answer { status, tag: &tag, lines, body: b"" };
+                core.refuse(&asked, &answer, now);
                 self.go_on(core, now);
             }
             turn => {
@@ -223,6 +232,31 @@ impl Call {
         let body = envelope.map_or_else(|| session.to_vec(), |it| it.around(session));
         let answer = Answer { status: 200, tag: &tag, lines: &lines, body: &body };
         core.respond(request, flow, key, &answer, now);
+    }
+
+    /// Returns true if the re-INVITE with the transaction `key` waits for the owner's decision.
+    pub(super) fn waits_for_answer(&mut self, key: ServerKey) -> bool {
+        let is_meant = |turn: &Turn| matches!(turn, Turn::Response(asked) if asked.key == key);
+        self.asked().is_some_and(|(_, exchange)| exchange.turn.as_ref().is_some_and(is_meant))
+    }
+
+    /// Cancels the pending local offer in a re-INVITE (RFC 3261 section 9.1).
+    pub(crate) fn cancel_offer(&mut self, core: &mut Core, now: Instant) -> Result<(), CallError> {
+        let none = CallError::State(CallState::OfferSent);
+        let exchange = &mut self.established().map_err(|_| none)?.exchange;
+        let sent = exchange.sent.as_mut().filter(|sent| !sent.is_refresh).ok_or(none)?;
+        // An UPDATE that was sent before the answer cannot be cancelled.
+        if core.clients.method_of(sent.id) != Some(Method::Invite) {
+            return Err(none);
+        }
+        // It is not repeated after another rejection.
+        sent.tries = MAX_TRIES;
+        if !core.cancel_request(sent.id, b"", now) {
+            exchange.sent = None;
+            exchange.offer = Offer::None;
+            core.tell(Event::OfferFailed { call: self.id, failure: Failure::cancelled() });
+        }
+        Ok(())
     }
 
     /// Returns true if a new session may be offered at once in an established call.
@@ -422,6 +456,9 @@ impl Call {
                 }
                 if self.ends_by(core, &failure, now) {
                     return;
+                }
+                if let Ok(response) = &result.outcome {
+                    core.note_received(call, response);
                 }
                 core.tell(Event::OfferFailed { call, failure });
             }

@@ -1,7 +1,7 @@
 //! Outgoing calls (RFC 3261 section 13.2), and their redirection.
 
 use super::ack::{acknowledge, next_hop};
-use super::exchange::{Offer, Turn, cseq_of, session_of};
+use super::exchange::{Accepted, Offer, Turn, cseq_of, session_of};
 use super::probe::Probe;
 use super::redirect::{Place, Redirects};
 use super::state::{Call, Calling, Cause, Established, State};
@@ -16,7 +16,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
-use sip::{Flow, Instant, Message, Method, Uri};
+use sip::{Instant, Message, Method, Uri};
 
 /// The maximum number of 422 responses: several servers on the path may each require a longer
 /// session interval.
@@ -117,7 +117,7 @@ impl Call {
         match response.status().unwrap_or_default() {
             100 => {}
             101..200 => self.on_ringing(core, response, result.flow, now),
-            200..300 => self.on_answer(core, response, result.flow, now),
+            200..300 => self.on_answer(core, response, Accepted::of(&result, response), now),
             _ => self.on_refused(core, response, now),
         }
     }
@@ -152,7 +152,7 @@ impl Call {
         &mut self,
         core: &mut Core,
         response: &Message<'_>,
-        flow: Option<Flow>,
+        accepted: Accepted,
         now: Instant,
     ) {
         let State::Calling(calling) = &mut self.state else { return };
@@ -176,8 +176,8 @@ impl Call {
         };
         self.leave(core, now);
         exchange.note_allow(response);
-        self.note_way(next_hop(&dialog), flow, Some(&asked));
-        let (cseq, id) = (cseq_of(response), self.id);
+        self.note_way(next_hop(&dialog), accepted.flow, Some(&asked));
+        let id = self.id;
         let session = session_of(response).filter(|_| !exchange.is_settled && !exchange.is_open());
         let offer = session.clone().filter(|_| !has_offered);
         if let Some(session) = session {
@@ -189,13 +189,12 @@ impl Call {
         let exchange = &mut established.exchange;
         if offer.is_some() && ending.is_none() {
             exchange.offer = Offer::Theirs;
-            exchange.turn = Some(Turn::Ack(cseq, flow));
+            exchange.turn = Some(Turn::Ack(accepted));
         } else {
             if !exchange.is_open() {
                 exchange.settle();
             }
-            let way = (flow, Some(&asked[..]));
-            established.ack = acknowledge(core, id, &established.dialog, cseq, way, (b"", None));
+            acknowledge(core, id, &established.dialog, accepted, Some(&asked), (b"", None));
         }
         let has_session = offer.is_none() && !established.exchange.remote.is_empty();
         let session = has_session.then(|| established.exchange.remote.clone());

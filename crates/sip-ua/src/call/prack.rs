@@ -74,7 +74,7 @@ impl Call {
                 });
             }
             Some(offer) if exchange.offer == Offer::None && !exchange.is_open() => {
-                return self.ask_owner(core, prack, flow, key, Some(offer));
+                return self.ask_owner(core, prack, flow, key, Some(offer), now);
             }
             Some(_) => {
                 return core.respond(prack, flow, key, &Answer::status(491, &tag), now);

@@ -1,7 +1,7 @@
 //! The transfer requests of either end (RFC 3515).
 
 use crate::core::Core;
-use crate::server_transaction::Asked;
+use crate::server_transaction::{Answer, Asked};
 use sip::{Duration, Instant};
 
 /// The duration for which the requesting end is notified of the new call.
@@ -26,7 +26,7 @@ impl Referrals {
     /// transaction would be kept forever.
     pub(super) fn abandon(self, core: &mut Core, tag: &[u8], now: Instant) {
         if let Some(asked) = self.asked {
-            core.refuse(&asked, 487, tag, now);
+            core.refuse(&asked, &Answer::status(487, tag), now);
         }
     }
 }

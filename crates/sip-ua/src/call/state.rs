@@ -1,6 +1,5 @@
 //! The state of a call.
 
-use super::ack::SentAck;
 use super::error::{CallError, CallState};
 use super::exchange::{Exchange, Offer};
 use super::probe::Probe;
@@ -147,8 +146,6 @@ pub(super) struct Established {
     pub(super) unacknowledged: Option<Unacknowledged>,
     /// True if the other end has answered, or has acknowledged the first local answer.
     pub(super) is_confirmed: bool,
-    /// The last local ACK, with the number of its INVITE. It is sent again for a retransmitted 2xx.
-    pub(super) ack: Option<SentAck>,
     pub(super) exchange: Exchange,
     /// The number of the branch that has answered a placed call.
     pub(super) branch: Option<u32>,
@@ -209,7 +206,6 @@ impl Established {
             dialog,
             unacknowledged: None,
             is_confirmed: true,
-            ack: None,
             exchange,
             branch: None,
             unpracked: None,
@@ -407,16 +403,6 @@ impl Call {
     /// Returns the flow of the call's messages, if known.
     pub(crate) const fn flow(&self) -> Option<Flow> {
         self.last_flow
-    }
-
-    /// Records an ACK that was sent after its destination was located, or again on another flow,
-    /// unless a later one was sent.
-    pub(crate) fn note_ack(&mut self, ack: SentAck) {
-        if let State::Established(established) = &mut self.state
-            && established.ack.as_ref().is_none_or(|(cseq, ..)| *cseq <= ack.0)
-        {
-            established.ack = Some(ack);
-        }
     }
 
     /// Returns the local tag.
