@@ -246,6 +246,7 @@ impl B2bua {
             Event::Offer { call, offer } => self.on_offer(call, offer, now),
             Event::Answer { call, answer } => self.on_answer(call, answer, now),
             Event::OfferFailed { call, failure } => self.on_offer_failed(call, &failure, now),
+            Event::OfferCancelled { call } => self.on_offer_cancelled(call, now),
             Event::Request { call, request, message } => {
                 self.on_passed_request(call, request, &message, now);
             }

@@ -2,7 +2,7 @@
 //! other, and its answer comes back.
 
 use crate::b2bua::{B2bua, BridgeId};
-use crate::bridge::{Bridge, Side};
+use crate::bridge::{Bridge, OnTrunk, Side};
 use crate::fields::{self, TooLong};
 use crate::origin::is_same;
 use crate::setup::TOO_LARGE;
@@ -151,21 +151,43 @@ impl B2bua {
         }
     }
 
-    /// Reports the failure of an offer to the leg that has made it.
+    /// Reports the failure of an offer to the leg that has made it, with the header fields of the
+    /// response that has refused it.
     pub(crate) fn on_offer_failed(&mut self, call: CallId, failure: &Failure, now: Instant) {
         let Some((id, side)) = self.find(call) else { return };
+        let response = Message::parse(&self.received).ok();
+        let response = response.filter(|it| it.status() == Some(failure.status()));
+        let is_on_trunk = |on: OnTrunk| on.side == side;
+        let is_of_trunk =
+            self.bridges.get(&id).and_then(|bridge| bridge.on_trunk).is_some_and(is_on_trunk);
+        let lines = response.map_or_else(Vec::new, |response| match is_of_trunk {
+            true => fields::reason(&response, None),
+            false => fields::passed(&response),
+        });
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
         let Some(other) = bridge.call(side.other()) else { return };
         if bridge.asks.take_if(|asks| *asks == side.other()).is_some() {
             match failure {
                 // The other end has no offer.
                 Failure::Protocol(_) => self.offer_known(id, side.other(), now),
-                _ => drop(self.agent.refuse(now, other, failure.status())),
+                _ => drop(self.agent.refuse_with(now, other, failure.status(), &lines)),
             }
             return;
         }
         if bridge.leg(side.other()).offer.take().is_some() {
-            let _ = self.agent.refuse(now, other, failure.status());
+            let _ = self.agent.refuse_with(now, other, failure.status(), &lines);
+        }
+    }
+
+    /// Cancels the offer of `call`, or its request for one, at the other leg.
+    pub(crate) fn on_offer_cancelled(&mut self, call: CallId, now: Instant) {
+        let Some((id, side)) = self.find(call) else { return };
+        let Some(bridge) = self.bridges.get_mut(&id) else { return };
+        let has_offered = bridge.leg(side).offer.take().is_some();
+        let has_asked = bridge.asks.take_if(|asks| *asks == side).is_some();
+        if let Some(other) = bridge.call(side.other()).filter(|_| has_offered || has_asked) {
+            // The answer may have crossed the CANCEL.
+            let _ = self.agent.cancel_offer(now, other);
         }
     }
 

@@ -149,6 +149,44 @@ fn refresh(rig: &mut Rig, calls: [CallId; 2], phone: usize, passes: bool, expect
     rig.pass(Duration::from_secs(1));
 }
 
+#[test]
+fn the_header_fields_of_a_refused_offer_pass() {
+    let mut rig = Rig::new(26, &Rig::phones(2));
+    let (caller, callee) = rig.establish(0, 1);
+    rig.pass(Duration::from_secs(1));
+    rig.act(0, |phone, now| phone.offer(now, caller, session(0, 4002, "sendrecv")));
+    rig.expect_where(1, |event| matches!(event, Event::Offer { .. }));
+    let lines = b"Retry-After: 7\r\nWarning: 305 p1 \"Incompatible media format\"\r\n";
+    rig.act(1, |phone, now| phone.refuse_with(now, callee, 488, lines));
+    rig.expect_where(0, |event| matches!(event, Event::OfferFailed { .. }));
+    let refused = rig.last(0, "SIP/2.0 488");
+    assert!(refused.contains(str::from_utf8(lines).unwrap()), "{refused}");
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+}
+
+#[test]
+fn a_cancelled_offer_is_cancelled_at_the_other_end() {
+    let mut rig = Rig::new(27, &Rig::phones(2));
+    let (caller, callee) = rig.establish(0, 1);
+    rig.pass(Duration::from_secs(1));
+    rig.act(0, |phone, now| phone.offer(now, caller, session(0, 4002, "sendrecv")));
+    rig.expect_where(1, |event| matches!(event, Event::Offer { .. }));
+    rig.act(0, |phone, now| phone.cancel_offer(now, caller));
+    rig.expect_where(1, |event| matches!(event, Event::OfferCancelled { .. }));
+    let event = rig.expect_where(0, |event| matches!(event, Event::OfferFailed { .. }));
+    let Event::OfferFailed { failure, .. } = event else { panic!("{event:?}") };
+    assert_eq!(failure.status(), 487);
+    // Either end may make the next offer.
+    rig.pass(Duration::from_secs(1));
+    rig.act(1, |phone, now| phone.offer(now, callee, session(1, 5002, "sendonly")));
+    rig.expect_where(0, |event| matches!(event, Event::Offer { .. }));
+    rig.act(0, |phone, now| phone.accept(now, caller, &session(0, 4000, "recvonly")));
+    rig.expect_where(1, |event| matches!(event, Event::Answer { .. }));
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+}
+
 /// The callee refuses an offer, then refreshes the session, as does the caller.
 #[test]
 fn a_refused_offer_is_no_answer_to_a_refresh() {
@@ -221,7 +259,7 @@ fn a_phone_that_vanishes_ends_the_call_of_the_other() {
 }
 
 /// Puts the call on hold, for which no packet is expected.
-fn hold(rig: &mut Rig, caller: sip_ua::CallId, callee: sip_ua::CallId) {
+fn hold(rig: &mut Rig, caller: CallId, callee: CallId) {
     rig.act(0, |phone, now| phone.offer(now, caller, session(0, 4002, "inactive")));
     rig.expect_where(1, |event| matches!(event, Event::Offer { .. }));
     rig.act(1, |phone, now| phone.accept(now, callee, &session(1, 5002, "inactive")));
@@ -262,7 +300,7 @@ fn a_phone_on_hold_learns_that_the_other_one_has_vanished() {
 }
 
 /// The caller asks for an offer.
-fn ask(rig: &mut Rig, phone: usize, call: sip_ua::CallId) {
+fn ask(rig: &mut Rig, phone: usize, call: CallId) {
     rig.act(phone, |phone, now| phone.offer(now, call, Vec::new()));
 }
 
