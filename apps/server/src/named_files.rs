@@ -21,16 +21,20 @@ pub(crate) fn unreadable(config: &Path, data: &Path) -> Vec<String> {
         let members = Group::from_gid(metadata.gid().into()).ok().flatten();
         let is_member = metadata.gid() == owner.gid.as_raw()
             || members.is_some_and(|group| group.mem.contains(&owner.name));
+        let (right, verb, flag) = match key {
+            config_file::PROGRAM => (0o1, "executed", 'x'),
+            _ => (0o4, "read", 'r'),
+        };
         let bit = match (metadata.uid() == owner.uid.as_raw(), is_member) {
-            (true, _) => 0o400,
-            (false, true) => 0o040,
-            (false, false) => 0o004,
+            (true, _) => right << 6,
+            (false, true) => right << 3,
+            (false, false) => right,
         };
         let (path, name) = (path.display(), &owner.name);
         (metadata.mode() & bit == 0).then(|| {
             format!(
-                "{place}: {key}: {path} cannot be read by {name}, the user of the server: \
-                 chgrp {name} {path}; chmod g+r {path}"
+                "{place}: {key}: {path} cannot be {verb} by {name}, the user of the server: \
+                 chgrp {name} {path}; chmod g+{flag} {path}"
             )
         })
     });
@@ -73,5 +77,24 @@ mod tests {
         }
         fs::remove_file(&file).unwrap();
         assert_eq!(unreadable(&config, &data).len(), 1);
+    }
+
+    #[test]
+    fn a_missing_folder_of_sounds_and_a_missing_program_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let (config, program) = (folder.path().join("barebell.toml"), folder.path().join("mail"));
+        let text = format!(
+            "[media_server]\nenabled = true\nsounds = \"{}\"\ncommand = \"{}\"\n",
+            folder.path().join("sounds").display(),
+            program.display()
+        );
+        fs::write(&config, text).unwrap();
+        let lines = unreadable(&config, folder.path());
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].contains(":3:10: media_server.sounds: cannot read"), "{lines:?}");
+        assert!(lines[1].contains(":4:11: media_server.command: cannot read"), "{lines:?}");
+        fs::create_dir(folder.path().join("sounds")).unwrap();
+        fs::write(&program, "").unwrap();
+        assert_eq!(unreadable(&config, folder.path()), [""; 0]);
     }
 }

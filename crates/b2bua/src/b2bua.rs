@@ -206,6 +206,8 @@ impl B2bua {
         while let Some(event) = self.agent.poll_event() {
             self.on_event(event, now);
         }
+        // A message without an event is not the cause of the next one.
+        self.received.clear();
     }
 
     /// Offers what is due in the call of `message`, which may have changed a leg without an event,

@@ -35,10 +35,14 @@ pub(crate) struct Leg {
     pub(crate) call: Option<CallId>,
     /// The origin of the descriptions that it gets.
     pub(crate) origin: Origin,
-    /// The last description that it got, with that origin.
+    /// The last offer that it got, with that origin, until it answers.
+    offered: Vec<u8>,
+    /// The agreed description that it got, with that origin.
     pub(crate) sent: Vec<u8>,
     /// The agreed description that came from it, as it came.
     pub(crate) received: Vec<u8>,
+    /// True if `sent` is the answer to `received`, false if it is the offer.
+    pub(crate) has_answer: bool,
     /// Its offer, while that waits for the answer of the other leg.
     pub(crate) offer: Option<Vec<u8>>,
     /// The CSeq of the last REFER that it sent, and of the one that the other leg got.
@@ -51,18 +55,43 @@ impl Leg {
         Self {
             call,
             origin,
+            offered: Vec::new(),
             sent: Vec::new(),
             received: Vec::new(),
+            has_answer: false,
             offer: None,
             refer: None,
             digits: LegDigits::default(),
         }
     }
 
-    /// Returns `description` as this leg gets it.
-    pub(crate) fn write(&mut self, description: &[u8]) -> Vec<u8> {
-        self.sent = self.origin.write(description);
+    /// Returns `offer` as this leg gets it.
+    pub(crate) fn offer_of_other(&mut self, offer: &[u8]) -> Vec<u8> {
+        self.offered = self.origin.write(offer);
+        self.offered.clone()
+    }
+
+    /// Returns `answer` as this leg gets it.
+    pub(crate) fn answer_of_other(&mut self, answer: &[u8]) -> Vec<u8> {
+        self.sent = self.origin.write(answer);
+        self.has_answer = true;
         self.sent.clone()
+    }
+
+    /// Returns the description that this leg has agreed to, to be offered again.
+    pub(crate) fn offer_again(&mut self) -> Vec<u8> {
+        self.offered = self.sent.clone();
+        self.offered.clone()
+    }
+
+    /// Notes the `answer` of this leg to the last offer that it got.
+    pub(crate) fn on_answer(&mut self, answer: Vec<u8>) {
+        self.received = answer;
+        // Several branches may answer the first offer.
+        if !self.offered.is_empty() {
+            self.sent = core::mem::take(&mut self.offered);
+        }
+        self.has_answer = false;
     }
 }
 

@@ -26,7 +26,7 @@ fn prepare(
     let call = bridge.call(side).ok_or(CallError::Unknown)?;
     // The version of an origin counts the descriptions that were sent.
     match agent.may_offer_now(call) {
-        true => Ok((call, bridge.leg(side).write(description))),
+        true => Ok((call, bridge.leg(side).offer_of_other(description))),
         false => Err(CallError::OfferPending),
     }
 }
@@ -68,7 +68,7 @@ impl B2bua {
             return;
         };
         if bridge.asks.take_if(|asks| *asks == side.other()).is_some() {
-            let written = bridge.leg(side.other()).write(&offer);
+            let written = bridge.leg(side.other()).offer_of_other(&offer);
             bridge.leg(side).offer = Some(offer);
             if agent.accept_with(now, other, &written, envelope).is_err() {
                 bridge.leg(side).offer = None;
@@ -79,11 +79,12 @@ impl B2bua {
         if side == Side::Callee && agent.invite(other).is_some() && bridge.is_offerless() {
             return self.pass_first_offer(call, offer, envelope, now);
         }
-        let is_known = is_same(&offer, &bridge.leg(side).received);
-        if is_known && envelope.is_none() && bridge.due.is_none() {
-            // A refresh concerns this leg only.
-            let sent = bridge.leg(side).sent.clone();
-            let _ = agent.accept(now, call, &sent);
+        let leg = bridge.leg(side);
+        let is_again = leg.has_answer && is_same(&offer, &leg.received);
+        if is_again && envelope.is_none() && bridge.due.is_none() {
+            // A refresh with an offer that has an answer concerns this leg only.
+            let answer = bridge.leg(side).sent.clone();
+            let _ = agent.accept(now, call, &answer);
             return;
         }
         let prepared = prepare(agent, bridge, side.other(), &offer);
@@ -101,8 +102,8 @@ impl B2bua {
     fn offer_known(&mut self, id: BridgeId, side: Side, now: Instant) {
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
         let Some(call) = bridge.call(side) else { return };
-        let sent = bridge.leg(side).sent.clone();
-        let _ = self.agent.accept(now, call, &sent);
+        let offer = bridge.leg(side).offer_again();
+        let _ = self.agent.accept(now, call, &offer);
     }
 
     /// Passes the offer of the callee to a caller that has made none: in the answer, or reliably
@@ -117,7 +118,7 @@ impl B2bua {
         let Some((id, _)) = self.find(callee) else { return };
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
         let Some(caller) = bridge.call(Side::Caller) else { return };
-        let written = bridge.leg(Side::Caller).write(&offer);
+        let written = bridge.leg(Side::Caller).offer_of_other(&offer);
         bridge.leg(Side::Callee).offer = Some(offer);
         let _ = match bridge.answer.take() {
             Some(lines) => self.agent.answer_with(now, caller, &lines, &written, envelope),
@@ -135,13 +136,13 @@ impl B2bua {
         let Some(other) = bridge.call(side.other()) else { return };
         match bridge.leg(side.other()).offer.take() {
             Some(offer) => {
-                let written = bridge.leg(side.other()).write(&answer);
+                let written = bridge.leg(side.other()).answer_of_other(&answer);
                 bridge.leg(side.other()).received = offer;
-                bridge.leg(side).received = answer;
+                bridge.leg(side).on_answer(answer);
                 let _ = self.agent.accept_with(now, other, &written, envelope);
             }
             None => {
-                bridge.leg(side).received = answer;
+                bridge.leg(side).on_answer(answer);
                 if is_news {
                     bridge.due = Some(side.other());
                     self.due.insert(id);

@@ -194,14 +194,10 @@ impl B2bua {
         self.bridge_of.insert(call, (id, Side::Caller));
         self.sources.insert(from, count + 1);
         self.counters.calls += 1;
-        let bridge = self.bridges.get(&id);
-        let is_to_trunk = bridge.is_some_and(|bridge| bridge.attempt().is_some());
-        let waits = self.waits(id, now);
-        // A trunk may be silent, and a decision late: a CANCEL of the caller comes at once.
-        if is_to_trunk || waits {
-            let _ = self.agent.trying(now, call);
-        }
-        if !waits {
+        // The callee may be silent, and a decision late: a CANCEL of the caller comes at once, and
+        // the proxy does not give up at timer B.
+        let _ = self.agent.trying(now, call);
+        if !self.waits(id, now) {
             self.set_out(id, now);
         }
     }
@@ -250,7 +246,7 @@ impl B2bua {
             max_forwards: hops.ok()?,
             lines,
             envelope: fields::envelope(invite, self.config.body).ok()?,
-            is_reliable: offer.is_some() || fields::supports(invite, "100rel"),
+            is_reliable: fields::supports(invite, "100rel"),
             offer,
         })
     }
@@ -263,7 +259,7 @@ impl B2bua {
         let on_trunk = bridge.on_trunk.and_then(|on| self.config.trunks.get(on.trunk));
         let Some(invitation) = bridge.invitation.take() else { return };
         let session = match &invitation.offer {
-            Some(offer) => bridge.leg(Side::Callee).write(offer),
+            Some(offer) => bridge.leg(Side::Callee).offer_of_other(offer),
             None => Vec::new(),
         };
         let mut routes = match &attempt {
@@ -379,8 +375,8 @@ impl B2bua {
         }
         let session = session.filter(|_| *bridge.early.get_or_insert(branch) == branch);
         let session = session.map(|session| {
-            let written = bridge.leg(Side::Caller).write(&session);
-            bridge.leg(Side::Callee).received = session;
+            let written = bridge.leg(Side::Caller).answer_of_other(&session);
+            bridge.leg(Side::Callee).on_answer(session);
             written
         });
         let (lines, envelope) = passed_response(&self.received, self.config.body);
@@ -427,8 +423,8 @@ impl B2bua {
             bridge.due = Some(Side::Caller);
             self.due.insert(id);
         }
-        let written = bridge.leg(Side::Caller).write(&session);
-        bridge.leg(Side::Callee).received = session;
+        let written = bridge.leg(Side::Caller).answer_of_other(&session);
+        bridge.leg(Side::Callee).on_answer(session);
         let _ = self.agent.answer_with(now, caller, &lines, &written, envelope);
     }
 }

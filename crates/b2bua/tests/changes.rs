@@ -3,7 +3,7 @@
 mod rig;
 
 use rig::{Rig, session, without_origin};
-use sip_ua::{Event, Failure};
+use sip_ua::{CallId, Event, Failure};
 use std::time::Duration;
 
 /// Returns the version in the origin of a description.
@@ -129,6 +129,67 @@ fn a_refresh_concerns_one_leg() {
     rig.act(0, |phone, now| phone.offer(now, caller, session(0, 4000, "sendrecv")));
     rig.expect_where(0, |event| matches!(event, Event::Answer { .. }));
     assert_eq!(rig.count(1, "INVITE"), invites);
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+}
+
+/// The phone offers `offer`, whose answer is `expected` of the other phone, which gets it or not.
+fn refresh(rig: &mut Rig, calls: [CallId; 2], phone: usize, passes: bool, expected: &[u8]) {
+    let other = 1 - phone;
+    let invites = rig.count(other, "INVITE");
+    let offer = session(phone, if phone == 0 { 4000 } else { 5000 }, "sendrecv");
+    rig.act(phone, |agent, now| agent.offer(now, calls[phone], offer.clone()));
+    if passes {
+        rig.expect_where(other, |event| matches!(event, Event::Offer { .. }));
+        rig.act(other, |agent, now| agent.accept(now, calls[other], expected));
+    }
+    let event = rig.expect_where(phone, |event| matches!(event, Event::Answer { .. }));
+    assert_eq!(without_origin(&answer_of(event)), without_origin(expected));
+    assert_eq!(rig.count(other, "INVITE"), invites + usize::from(passes));
+    rig.pass(Duration::from_secs(1));
+}
+
+/// The callee refuses an offer, then refreshes the session, as does the caller.
+#[test]
+fn a_refused_offer_is_no_answer_to_a_refresh() {
+    let mut rig = Rig::new(24, &Rig::phones(2));
+    let (caller, callee) = rig.establish(0, 1);
+    rig.pass(Duration::from_secs(1));
+    rig.act(0, |phone, now| phone.offer(now, caller, session(0, 4002, "sendrecv")));
+    rig.expect_where(1, |event| matches!(event, Event::Offer { .. }));
+    rig.act(1, |phone, now| phone.refuse(now, callee, 488));
+    rig.expect_where(0, |event| matches!(event, Event::OfferFailed { .. }));
+    rig.pass(Duration::from_secs(1));
+    let [first, second] = [session(0, 4000, "sendrecv"), session(1, 5000, "sendrecv")];
+    refresh(&mut rig, [caller, callee], 0, false, &second);
+    refresh(&mut rig, [caller, callee], 1, true, &first);
+    refresh(&mut rig, [caller, callee], 1, false, &first);
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+}
+
+/// The callee has declined a medium of the offer, and offers its description to refresh the
+/// session.
+#[test]
+fn the_offer_to_a_phone_is_no_answer_to_its_refresh() {
+    let mut rig = Rig::new(25, &Rig::phones(2));
+    let video = |mut description: Vec<u8>, port: u16| {
+        description.extend_from_slice(format!("m=video {port} RTP/AVP 96\r\n").as_bytes());
+        description
+    };
+    let caller = rig.call(0, 1, &video(session(0, 4000, "sendrecv"), 4100));
+    let callee = rig.expect_incoming(1);
+    let answer = video(session(1, 5000, "sendrecv"), 0);
+    rig.act(1, |phone, now| phone.answer(now, callee, &answer));
+    rig.expect_where(0, |event| matches!(event, Event::Answered { .. }));
+    rig.pass(Duration::from_secs(1));
+    rig.act(1, |phone, now| phone.offer(now, callee, answer.clone()));
+    let offered = offer_of(rig.expect_where(0, |event| matches!(event, Event::Offer { .. })));
+    assert_eq!(without_origin(&offered), without_origin(&answer));
+    let declined = video(session(0, 4000, "sendrecv"), 0);
+    rig.act(0, |phone, now| phone.accept(now, caller, &declined));
+    let event = rig.expect_where(1, |event| matches!(event, Event::Answer { .. }));
+    assert_eq!(without_origin(&answer_of(event)), without_origin(&declined));
     rig.act(0, |phone, now| phone.hang_up(now, caller));
     rig.finish();
 }

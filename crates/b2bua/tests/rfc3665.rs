@@ -1,4 +1,4 @@
-//! The flows of RFC 3665 section 3 through the B2BUA (S), message by message, without the 100.
+//! The flows of RFC 3665 section 3 through the B2BUA (S), message by message, without its 100.
 //!
 //! | flow | omitted | reason |
 //! | --- | --- | --- |

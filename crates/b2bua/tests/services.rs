@@ -8,7 +8,7 @@ use sip_ua::{CallId, End, Event, Failure};
 use std::time::Duration;
 use test_support::network::Link;
 
-/// Three phones, on a network that loses a datagram of twenty. All calls go through the B2BUA, or
+/// Four phones, on a network that loses a datagram of twenty. All calls go through the B2BUA, or
 /// those that need it with each second `seed`.
 fn phones(seed: u64) -> Rig {
     let link = Link {
@@ -17,7 +17,7 @@ fn phones(seed: u64) -> Rig {
         delay: Duration::from_millis(5),
         jitter: Duration::from_millis(60),
     };
-    let mut rig = Rig::behind_proxy(seed, 3, link);
+    let mut rig = Rig::behind_proxy(seed, 4, link);
     if seed % 2 == 1 {
         rig.join_if_needed();
     }
@@ -130,4 +130,36 @@ fn the_phones_of_a_group_ring_in_turn() {
         }
         is_answered(&mut rig, caller);
     }
+}
+
+/// The proxy would give up the call at its timer B, before the last phone rings.
+#[test]
+fn two_silent_phones_of_a_group_do_not_end_the_call() {
+    let mut rig = phones(2);
+    let group = Group {
+        name: name(9),
+        members: vec![name(1), name(3), name(2)],
+        strategy: Strategy::InTurn,
+        timeout: sip::Duration::from_secs(20),
+        fallback: None,
+        forwards: false,
+    };
+    rig.set_groups(vec![group]);
+    rig.silence(1);
+    rig.silence(3);
+    let caller = rig.call(0, 9, &session(0, 4000, "sendrecv"));
+    is_answered(&mut rig, caller);
+}
+
+#[test]
+fn a_call_to_a_silent_phone_is_cancelled_at_once() {
+    let mut rig = phones(0);
+    rig.silence(1);
+    let caller = rig.call(0, 1, &session(0, 4000, "sendrecv"));
+    rig.pass(Duration::from_secs(5));
+    let begun = rig.now();
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.expect_where(0, |event| matches!(event, Event::Ended { .. }));
+    assert!(rig.now() < begun + sip::Duration::from_secs(4), "the B2BUA has the CANCEL");
+    rig.finish();
 }

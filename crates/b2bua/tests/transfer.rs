@@ -129,6 +129,8 @@ fn the_requests_of_one_call_take_no_room_from_those_of_another() {
         inform(&mut rig, 0, first, "text/plain", b"x");
         rig.pass(Duration::from_millis(50));
     }
+    // Some of the last responses may be lost at first.
+    rig.pass(Duration::from_secs(4));
     assert_eq!((rig.count(1, "INFO") >= 50, rig.count(0, "SIP/2.0 500")), (true, 10));
     inform(&mut rig, 0, second, "text/plain", b"x");
     let event = rig.expect_where(0, |event| matches!(event, Event::Response { response: Ok(response), .. } if response.starts_with(b"SIP/2.0 415")));

@@ -54,7 +54,7 @@ texts! {
                  there is no administrator yet; otherwise log in.",
     setup_do: "Make the administrator",
     bad_account: "An account name has 1 to 64 letters, digits, dots, hyphens or underscores.",
-    bad_password: "A password has at least 10 characters.",
+    bad_password: "A password has 10 to 256 characters.",
     passwords_differ: "The passwords differ.",
     not_found: "There is no such page.",
     not_allowed: "Your role does not allow that.",

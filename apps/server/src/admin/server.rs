@@ -49,7 +49,9 @@ impl Server {
         let ending = Arc::new(AtomicBool::new(false));
         let is_ending = Arc::clone(&ending);
         let reception = Arc::new(Reception { desk, clients: AtomicUsize::new(0) });
-        let thread = thread::spawn(move || accept(&listener, &reception, &is_ending));
+        let thread = thread::Builder::new()
+            .name("admin".to_owned())
+            .spawn(move || accept(&listener, &reception, &is_ending))?;
         Ok(Self { socket, ending, thread: Some(thread) })
     }
 }

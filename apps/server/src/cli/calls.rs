@@ -1,4 +1,4 @@
-//! The arguments of the commands about calls: `calls`, `trace` and `drain`.
+//! The arguments of the commands about calls: `calls` and `drain`.
 
 use super::place::{Place, ScreenFlags};
 use crate::times;

@@ -2,13 +2,15 @@
 
 use super::place::Place;
 use clap::{Args, Subcommand};
+use std::convert::Infallible;
 use std::path::PathBuf;
 
 /// The flags of `route`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("caller").required(true).args(["from", "trunk", "stranger"]))]
 pub(crate) struct RouteFlags {
-    /// The number as it is dialed, or as the trunk names it
+    /// The number as it is dialed, or as the trunk names it; spaces are ignored
+    #[arg(value_parser = without_spaces)]
     pub(crate) number: String,
     /// The calling user
     #[arg(long, value_name = "NAME[@DOMAIN]")]
@@ -28,6 +30,11 @@ pub(crate) struct RouteFlags {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub(crate) place: Place,
+}
+
+/// Removes the spaces with which people write numbers.
+fn without_spaces(number: &str) -> Result<String, Infallible> {
+    Ok(number.split_whitespace().collect())
 }
 
 /// A command about the messages of mailboxes.

@@ -12,7 +12,8 @@ pub(crate) struct Place {
     /// Configuration file (TOML; every key is optional)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Data directory [default: /var/lib/barebell as root, else barebell in the XDG data directory]
+    /// Data directory [default: /var/lib/barebell as root or with that home, else barebell in the
+    /// XDG data directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     #[command(flatten)]

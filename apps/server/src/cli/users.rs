@@ -55,8 +55,9 @@ pub(crate) enum UserCommand {
     },
     /// Set, remove or show the forwards of a user's calls
     ///
-    /// A TARGET is a user or a group of this server: a name, alone or with the domain. Without
-    /// flags the forwards are shown.
+    /// A TARGET is a user, a group or a service of this server, such as voicemail: a name, alone or
+    /// with the domain. It may be a number that the user has the right to call. Without flags the
+    /// forwards are shown.
     Forward {
         /// The user's name, alone or with the domain
         #[arg(value_name = "NAME[@DOMAIN]")]
@@ -70,7 +71,8 @@ pub(crate) enum UserCommand {
     },
     /// Keep calls from the phones of a user: do not disturb, on or off
     ///
-    /// Calls go to the target of `user forward NAME --busy`, or get 480.
+    /// Calls go to the target of `user forward NAME --busy`, otherwise to the mailbox of the user if
+    /// the server has one, and get 480 without either.
     Dnd {
         /// The user's name, alone or with the domain
         #[arg(value_name = "NAME[@DOMAIN]")]

@@ -63,7 +63,6 @@ pub(super) fn read(section: &mut Section<'_, '_>, all: &mut Settings) {
     });
 }
 
-/// Parses the name of a service or of a user.
 /// The name of a user or service, or a prefix of names.
 pub(super) fn name(text: &str) -> Result<String, String> {
     let is_name = !text.is_empty()

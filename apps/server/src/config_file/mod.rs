@@ -95,6 +95,9 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
     if problems.is_empty() { Ok(settings) } else { Err(problems) }
 }
 
+/// The key of a program. The server has to execute it, and need not read it.
+pub(crate) const PROGRAM: &str = "media_server.command";
+
 /// The files named by strings in the configuration at `path`, in its order. Empty if it cannot be
 /// read.
 pub(crate) fn named_files(path: &Path) -> Vec<NamedFile> {
@@ -108,7 +111,10 @@ pub(crate) fn named_files(path: &Path) -> Vec<NamedFile> {
     let pairs = certificates.flat_map(|pair| {
         [("tls.certificates.chain", pair.get("chain")), ("tls.certificates.key", pair.get("key"))]
     });
+    let media_server = section("media_server");
     let single = [
+        ("media_server.sounds", media_server.and_then(|section| section.get("sounds"))),
+        (PROGRAM, media_server.and_then(|section| section.get("command"))),
         ("tls.client_issuers", tls.and_then(|tls| tls.get("client_issuers"))),
         ("tls.trust", tls.and_then(|tls| tls.get("trust"))),
         ("acme.issuers", acme.and_then(|acme| acme.get("issuers"))),
@@ -357,7 +363,10 @@ fn read_turn(section: &mut Section<'_, '_>, turn: &mut TurnSettings) {
 /// each, and the error.
 pub(crate) fn unreadable_files(path: &Path) -> Vec<String> {
     let error = |NamedFile { place, key, path }: NamedFile| {
-        let error = std::fs::File::open(&path).err()?;
+        let error = match key {
+            PROGRAM => std::fs::metadata(&path).err()?,
+            _ => std::fs::File::open(&path).err()?,
+        };
         Some(format!("{place}: {key}: cannot read {}: {error}", path.display()))
     };
     named_files(path).into_iter().filter_map(error).collect()

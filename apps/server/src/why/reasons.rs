@@ -17,7 +17,7 @@ pub(crate) struct Reason {
 }
 
 /// A set of reasons: bit `n` stands for the reason at index `n` of [`REASONS`].
-pub(crate) type ReasonSet = u32;
+pub(crate) type ReasonSet = u64;
 
 macro_rules! reasons {
     ($($field:ident, $counter:literal, $is_silent:literal, $rule:literal, $see:literal;)*) => {

@@ -214,10 +214,12 @@ fn a_reload_relays_new_calls_and_names_what_needs_a_restart() {
     let (running, [server, _]) = serve(&site, &format!("--config {path}"));
     let (_, open, _) = call(&server);
     assert!(!open.iter().any(is_relayed), "not relayed: {open:?}");
-    config("all", &format!("{others}timeout = \"9s\"\n"));
+    let rest = "timeout = \"9s\"\nhistory = \"9d\"\n[panel]\nusers = false\n";
+    config("all", &format!("{others}{rest}"));
     running.hang_up();
     let log = site.log_with("as before until a restart: ");
-    assert!(log.contains("until a restart: media.ports, media.timeout\n"), "{log}");
+    let keys = "panel.users, media.ports, media.timeout, media.history\n";
+    assert!(log.contains(&format!("until a restart: {keys}")), "{log}");
     let ([caller, callee], open, within) = call(&server);
     assert!(open.iter().all(|port| first.contains(port)), "relayed: {open:?}");
     // Another call with its Call-ID would be the same one.

@@ -44,6 +44,9 @@ fn route_shows_each_step_and_fails_for_a_refused_call() {
         let json = site.good(&route(&format!("{words} --json")));
         assert!(json.contains(outcome) && json.contains("\"steps\":[\""), "{words}: {json}");
     }
+    let mut spaced = site.command(&format!("route --trunk isp --config {config}"));
+    let spaced = stdout(&spaced.arg("+49 30 123450").output().unwrap());
+    assert!(spaced.contains("group sales"), "{spaced}");
     let services = "[media_server]\nenabled = true\npark = [\"70\"]\nmailboxes = [\"12\"]\n";
     let config = show(&site.file("services.toml", &(office() + services)));
     let route = |words: &str| format!("route {words} --config {config}");

@@ -94,7 +94,9 @@ impl Rig {
     /// two ends the same messages in the same order.
     pub(crate) fn assert_flow(&mut self, flow: &str) {
         let sent = std::mem::take(&mut self.script.sent);
-        assert_same(sent.iter().map(|(from, to, bytes)| step(name(*from), name(*to), bytes)), flow);
+        let steps = sent.iter().map(|(from, to, bytes)| step(name(*from), name(*to), bytes));
+        // A 100 is for one hop, and the B2BUA sends one to each INVITE that waits for the other leg.
+        assert_same(steps.filter(|step| !(step.starts_with('S') && step.ends_with(" 100"))), flow);
     }
 
     /// Like [`Rig::assert_flow`], for the messages between A and B, all of which pass the B2BUA.

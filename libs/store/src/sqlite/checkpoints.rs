@@ -71,7 +71,13 @@ impl JournalFiles {
         let shared = Arc::new(Shared::new(storage, sync, workers)?);
         let mut threads = Vec::new();
         let keeper = Arc::clone(&shared);
-        threads.push(thread::spawn(move || {
+        let named = |name: &str| thread::Builder::new().name(name.to_owned());
+        let failed = |error| Error::Database {
+            doing: "start a thread of the journal",
+            source: Box::new(error),
+            remedy: "",
+        };
+        let thread = named("checkpoints").spawn(move || {
             // A checkpoint can be made at any time and must not delay calls.
             if let Err(error) = net::give_way() {
                 keeper
@@ -79,10 +85,12 @@ impl JournalFiles {
                     .warn("journal", || format!("checkpoints have the priority of calls: {error}"));
             }
             keeper.keep_checkpoints();
-        }));
+        });
+        threads.push(thread.map_err(failed)?);
         if let Sync::Every(interval) = sync {
             let syncer = Arc::clone(&shared);
-            threads.push(thread::spawn(move || syncer.keep_synced(interval)));
+            let thread = named("sync").spawn(move || syncer.keep_synced(interval));
+            threads.push(thread.map_err(failed)?);
         }
         Ok(Self { shared, threads })
     }
