@@ -167,7 +167,9 @@ fn the_header_fields_of_a_refused_offer_pass() {
 
 #[test]
 fn a_cancelled_offer_is_cancelled_at_the_other_end() {
-    let mut rig = Rig::new(27, &Rig::phones(2));
+    // The callee sends a 100, as the proxy in front of a phone does.
+    let callee = sip_ua::Config { passes: true, ..sip_ua::Config::default() };
+    let mut rig = Rig::new(27, &[sip_ua::Config::default(), callee]);
     let (caller, callee) = rig.establish(0, 1);
     rig.pass(Duration::from_secs(1));
     rig.act(0, |phone, now| phone.offer(now, caller, session(0, 4002, "sendrecv")));

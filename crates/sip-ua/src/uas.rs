@@ -136,8 +136,8 @@ impl Core {
         self.remove_terminated(key);
     }
 
-    /// Rejects the request `asked`.
-    pub(crate) fn refuse(&mut self, asked: &Asked, answer: &Answer<'_>, now: Instant) {
+    /// Answers the request `asked` in its transaction.
+    pub(crate) fn respond_to(&mut self, asked: &Asked, answer: &Answer<'_>, now: Instant) {
         if let Ok(request) = Message::parse(&asked.request) {
             self.respond(&request, &asked.flow, asked.key, answer, now);
         }

@@ -46,8 +46,8 @@ pub(super) struct Exchange {
 
 /// The message for the local answer, or for the requested offer.
 pub(super) enum Turn {
-    /// The response to a request.
-    Response(Asked),
+    /// The response to a request, and the time of its 100, if one is due.
+    Response(Asked, Option<Instant>),
     /// The PRACK of a provisional response: the CSeq of its INVITE, and its RSeq.
     Prack(u32, u32),
     /// The ACK of a 2xx.
@@ -106,6 +106,14 @@ impl Exchange {
         }
     }
 
+    /// Returns the time at which a request that waits for the owner's decision gets a 100.
+    pub(super) const fn trying(&self) -> Option<Instant> {
+        match &self.turn {
+            Some(Turn::Response(_, trying)) => *trying,
+            _ => None,
+        }
+    }
+
     /// Returns true if an offer other than that of the INVITE waits for its answer.
     pub(super) const fn is_open(&self) -> bool {
         self.turn.is_some() || self.sent.is_some()
@@ -128,8 +136,8 @@ impl Exchange {
     /// Rejects the request that waits for the owner's decision, since the dialog is over (RFC 3261
     /// section 15.1.2).
     pub(super) fn abandon(self, core: &mut Core, tag: &[u8], now: Instant) {
-        if let Some(Turn::Response(asked)) = self.turn {
-            core.refuse(&asked, &Answer::status(487, tag), now);
+        if let Some(Turn::Response(asked, _)) = self.turn {
+            core.respond_to(&asked, &Answer::status(487, tag), now);
         }
     }
 }

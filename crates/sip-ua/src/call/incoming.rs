@@ -90,10 +90,7 @@ impl Call {
         let State::Ringing(ringing) = &self.state else {
             return Err(CallError::State(CallState::Incoming));
         };
-        let Asked { request, flow, key } = &ringing.invite;
-        if let Ok(invite) = Message::parse(request) {
-            core.respond(&invite, flow, *key, &Answer::status(100, b""), now);
-        }
+        core.respond_to(&ringing.invite, &Answer::status(100, b""), now);
         Ok(())
     }
 

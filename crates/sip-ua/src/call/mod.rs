@@ -134,6 +134,7 @@ impl Call {
             }
             State::Ringing(_) => self.poll_ring(core, now),
             State::Established(_) => {
+                self.poll_trying(core, now);
                 self.poll_answer(core, now);
                 self.poll_timer(core, now);
                 self.poll_probe(core, now);

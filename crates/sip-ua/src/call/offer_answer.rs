@@ -22,6 +22,9 @@ use sip::{Duration, Encode, Flow, HeaderName, Instant, Message, Method};
 /// The maximum number of attempts of one offer that the other end defers.
 const MAX_TRIES: u32 = 5;
 
+/// The time without an answer after which a re-INVITE gets a 100 (RFC 3261 section 17.2.1).
+const TRYING_AFTER: Duration = Duration::from_millis(200);
+
 /// The maximum of Retry-After that is respected.
 const LONGEST_WAIT: Duration = Duration::from_secs(32);
 
@@ -87,17 +90,11 @@ impl Call {
     ) {
         let id = self.id;
         let Some((_, exchange)) = self.parts_of(request) else { return };
-        if request.method() == Some(Method::Invite) {
-            core.belongs(key, id);
-            if core.config.passes {
-                // The answer is that of another party, which may take long (RFC 3261 section
-                // 17.2.1). From now on the other end may send a CANCEL.
-                core.respond(request, flow, key, &Answer::status(100, b""), now);
-            }
-        }
+        core.belongs(key, id);
+        let trying = (request.method() == Some(Method::Invite)).then(|| now + TRYING_AFTER);
         exchange.offer = Offer::Theirs;
         let asked = Asked { request: request.as_bytes().to_vec(), flow: *flow, key };
-        exchange.turn = Some(Turn::Response(asked));
+        exchange.turn = Some(Turn::Response(asked, trying));
         self.make_current(request);
         core.note_received(self.id, request);
         core.tell(Event::Offer { call: self.id, offer });
@@ -131,7 +128,7 @@ impl Call {
         let Some(turn) = exchange.turn.take() else { return Err(none) };
         exchange.local = session.to_vec();
         let asked = match turn {
-            Turn::Response(asked) => asked,
+            Turn::Response(asked, _) => asked,
             Turn::Prack(cseq, rseq) => {
                 exchange.settle();
                 let mut prack = prack(account, dialog, cseq, rseq, session.to_vec());
@@ -190,9 +187,9 @@ impl Call {
         }
         exchange.offer = Offer::None;
         match exchange.turn.take() {
-            Some(Turn::Response(asked)) => {
+            Some(Turn::Response(asked, _)) => {
                 let answer = Answer { status, tag: &tag, lines, body: b"" };
-                core.refuse(&asked, &answer, now);
+                core.respond_to(&asked, &answer, now);
                 self.go_on(core, now);
             }
             turn => {
@@ -236,8 +233,18 @@ impl Call {
 
     /// Returns true if the re-INVITE with the transaction `key` waits for the owner's decision.
     pub(super) fn waits_for_answer(&mut self, key: ServerKey) -> bool {
-        let is_meant = |turn: &Turn| matches!(turn, Turn::Response(asked) if asked.key == key);
+        let is_meant = |turn: &Turn| matches!(turn, Turn::Response(asked, _) if asked.key == key);
         self.asked().is_some_and(|(_, exchange)| exchange.turn.as_ref().is_some_and(is_meant))
+    }
+
+    /// Sends a 100 to a re-INVITE without an answer when due. From then on the other end may send a
+    /// CANCEL.
+    pub(super) fn poll_trying(&mut self, core: &mut Core, now: Instant) {
+        let turn = self.asked().and_then(|(_, exchange)| exchange.turn.as_mut());
+        let Some(Turn::Response(asked, trying)) = turn else { return };
+        if trying.take_if(|at| *at <= now).is_some() {
+            core.respond_to(asked, &Answer::status(100, b""), now);
+        }
     }
 
     /// Cancels the pending local offer in a re-INVITE (RFC 3261 section 9.1).

@@ -26,7 +26,7 @@ impl Referrals {
     /// transaction would be kept forever.
     pub(super) fn abandon(self, core: &mut Core, tag: &[u8], now: Instant) {
         if let Some(asked) = self.asked {
-            core.refuse(&asked, &Answer::status(487, tag), now);
+            core.respond_to(&asked, &Answer::status(487, tag), now);
         }
     }
 }

@@ -220,7 +220,7 @@ impl Established {
         let answer = self.unacknowledged.as_ref().map(|answer| answer.again.min(answer.give_up));
         let timer = self.timer.as_ref().map(|timer| timer.next(is_free));
         let probe = self.probe.as_ref().map(|probe| probe.at);
-        [answer, timer, probe].into_iter().flatten().min()
+        [answer, timer, probe, self.exchange.trying()].into_iter().flatten().min()
     }
 }
 

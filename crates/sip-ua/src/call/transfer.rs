@@ -205,7 +205,7 @@ impl Call {
         let established = self.established()?;
         let asked = established.referrals.asked.take();
         let asked = asked.ok_or(CallError::State(CallState::TransferReceived))?;
-        core.refuse(&asked, &Answer::status(status, &tag), now);
+        core.respond_to(&asked, &Answer::status(status, &tag), now);
         Ok(())
     }
 
