@@ -6,6 +6,7 @@ use crate::draft::Draft;
 use crate::event::{CallId, Failure, MessageId, RequestId, Ticket};
 use crate::table::{Fate, Table};
 use crate::timer_queue::TimerQueue;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
@@ -100,7 +101,7 @@ pub(crate) struct Sent {
     pub(crate) machine: ClientTransaction,
     /// The ACK of the final response to an INVITE, which is sent again for each retransmission of
     /// it, and its flow.
-    pub(crate) ack: Option<(Flow, Vec<u8>)>,
+    pub(crate) ack: Option<Box<(Flow, Vec<u8>)>>,
     /// True after a provisional response. Only then CANCEL is allowed (RFC 3261 section 9.1).
     pub(crate) is_proceeding: bool,
     /// True after a provisional response other than 100, which each proxy on the path may send.

@@ -7,6 +7,7 @@ use crate::core::{Core, contact, via};
 use crate::draft::{Draft, SESSION};
 use crate::event::{CallId, Event, Failure, Ticket};
 use crate::token::Token;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
@@ -299,7 +300,7 @@ impl Core {
                 if let Ok(request) = Message::parse(&sent.bytes) {
                     request.write_ack(response, &mut ack);
                 }
-                sent.ack = Some((sent.flow, ack));
+                sent.ack = Some(Box::new((sent.flow, ack)));
             }
             self.repeat_ack(id);
         }

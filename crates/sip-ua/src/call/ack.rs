@@ -12,6 +12,7 @@ use crate::event::{CallId, Event, Ticket};
 use crate::token::Token;
 use crate::uac::{Oversize, branch_of, destination};
 use crate::way::{NextHop, keeps};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
 use sip::{Flow, Instant, Location, Method, Transport};
@@ -94,7 +95,7 @@ impl Core {
         if let Some(invite) = self.clients.all.get_mut(invite).filter(|it| it.owner == owner)
             && let State::Sent(sent) = &mut invite.state
         {
-            sent.ack = Some((flow, bytes.clone()));
+            sent.ack = Some(Box::new((flow, bytes.clone())));
         }
         self.send(flow, bytes);
     }
@@ -102,7 +103,7 @@ impl Core {
     /// Sends the ACK of a local INVITE again, if it was sent.
     pub(crate) fn repeat_ack(&mut self, invite: ClientId) -> Option<()> {
         let State::Sent(sent) = &self.clients.all.get(invite)?.state else { return None };
-        let (flow, bytes) = sent.ack.clone()?;
+        let (flow, bytes) = *sent.ack.clone()?;
         self.send(flow, bytes);
         Some(())
     }
