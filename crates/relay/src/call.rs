@@ -361,9 +361,11 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             let (feedback, mux) = profile_rules(ends.to, is_of_browser, offered);
             let passes_keys = medium.keying.is_none();
             let profile = medium.profile.offer(by, description, feedback, mux, passes_keys);
+            let direction = announcement.hold();
             announced.push(Some(announcement));
             let port = medium.ports.rtp()[by.other().index()];
-            changes.push(Some(MediumChange { port, keys, profile, formats, is_of_browser }));
+            let change = MediumChange { port, keys, profile, formats, is_of_browser, direction };
+            changes.push(Some(change));
         }
         self.exchanges[by.index()] =
             Some(Exchange { id, in_response, announced, rejected: rejections });
@@ -478,7 +480,11 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 clients.for_each(|side| medium.ports.shake_hands(side));
             }
             let port = medium.ports.rtp()[offerer.index()];
-            changes.push(Some(MediumChange { port, keys, profile, formats, is_of_browser }));
+            let hold = announcement.hold();
+            // The offerer on hold receives nothing, either.
+            let direction = hold.map(|it| if offered.receives() { it } else { "inactive" });
+            let change = MediumChange { port, keys, profile, formats, is_of_browser, direction };
+            changes.push(Some(change));
         }
         Ok(rewrite(session, ends.to.advertised, &changes))
     }

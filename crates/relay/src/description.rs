@@ -29,6 +29,9 @@ const REMOVED: [&str; 11] = [
 /// The attributes of an agreement on keys, which go if the keys end at the relay.
 const OF_KEYS: [&str; 5] = ["crypto", "fingerprint", "setup", "tls-id", "zrtp-hash"];
 
+/// The attributes of the direction of a medium.
+const DIRECTIONS: [&str; 4] = ["sendrecv", "sendonly", "recvonly", "inactive"];
+
 /// The changes to one medium.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MediumChange {
@@ -39,6 +42,8 @@ pub(crate) struct MediumChange {
     pub(crate) formats: FormatChange,
     /// True if the description comes from an end with a handshake.
     pub(crate) is_of_browser: bool,
+    /// The attribute of the direction that replaces that of the author, if any.
+    pub(crate) direction: Option<&'static str>,
 }
 
 impl MediumChange {
@@ -140,7 +145,7 @@ fn write_medium(
 ) -> fmt::Result {
     let none = MediumChange::default();
     let change = change.unwrap_or(&none);
-    let MediumChange { port, keys, profile, formats, .. } = change;
+    let MediumChange { port, keys, profile, formats, direction, .. } = change;
     let removes_web = change.removes_web();
     let is_secure = match keys {
         KeyChange::None | KeyChange::Web(_) => None,
@@ -162,11 +167,15 @@ fn write_medium(
             ('c', _) => {}
             ('a', _) if is_removed(value) || formats.removes_attribute(value) => {}
             ('a', _) if profile.removes(name_of(value)) => {}
+            ('a', _) if direction.is_some() && is_one_of(value, &DIRECTIONS) => {}
             ('a', _) if removes_web && is_of_browser(name_of(value)) => {}
             ('a', KeyChange::Replaced { .. } | KeyChange::Web(_)) if is_of_keys(name_of(value)) => {
             }
             _ => write_line(letter, value, out)?,
         }
+    }
+    if let Some(direction) = direction {
+        write!(out, "a={direction}\r\n")?;
     }
     for format in &formats.added {
         write!(out, "a=rtpmap:{format}\r\n")?;
@@ -234,13 +243,16 @@ const fn family(address: IpAddr) -> &'static str {
 }
 
 fn is_removed(attribute: &str) -> bool {
-    let name = name_of(attribute);
-    REMOVED.iter().any(|removed| name.eq_ignore_ascii_case(removed))
+    is_one_of(name_of(attribute), &REMOVED)
 }
 
 /// True if an attribute of this name is of an agreement on keys.
 fn is_of_keys(name: &str) -> bool {
-    OF_KEYS.iter().any(|it| name.eq_ignore_ascii_case(it))
+    is_one_of(name, &OF_KEYS)
+}
+
+fn is_one_of(name: &str, names: &[&str]) -> bool {
+    names.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
 fn name_of(attribute: &str) -> &str {
@@ -308,6 +320,17 @@ mod tests {
         let text = rewrite(&session, [192, 0, 2, 1].into(), &media);
         assert!(text.contains("m=video 20002 RTP/SAVP 96\r\n"), "{text}");
         assert!(text.ends_with("a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:BBBB\r\n"), "{text}");
+    }
+
+    #[test]
+    fn a_direction_replaces_that_of_the_author() {
+        let session = SessionDescription::parse(OFFER.as_bytes()).unwrap();
+        let held = MediumChange { direction: Some("sendonly"), ..MediumChange::default() };
+        let media = [Some(held), change(20002, KeyChange::None)];
+        let text = rewrite(&session, [192, 0, 2, 1].into(), &media);
+        let directions = text.lines().filter(|line| DIRECTIONS.contains(&&line[2..]));
+        assert_eq!(directions.collect::<Vec<_>>(), ["a=sendonly"]);
+        assert!(text.find("a=sendonly").unwrap() < text.find("m=video").unwrap(), "{text}");
     }
 
     #[test]

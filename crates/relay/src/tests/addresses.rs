@@ -83,6 +83,45 @@ fn an_end_behind_nat_moves_with_its_private_address() {
     assert_eq!(rig.send(Side::Caller, "198.51.100.1:33333", &rtp(3)), Err(Drop::Source));
 }
 
+/// An older phone holds by the unspecified address (RFC 3264 section 8.4).
+#[test]
+fn a_hold_by_the_unspecified_address_is_shown_to_the_other_end() {
+    let rig = Rig::new(Limits::default());
+    let (caller, callee) = (sdp("198.51.100.1", 4000), sdp("203.0.113.1", 6000));
+    let offer = |exchange, body: &str| {
+        rig.pass(Side::Caller, Role::Offer { exchange }, body, |_| {}).unwrap().unwrap()
+    };
+    let answer = |exchange, body: &str| {
+        let role = Role::Response { exchange, is_final: true };
+        rig.pass(Side::Callee, role, body, |_| {}).unwrap().unwrap()
+    };
+    let directions = |text: &str| {
+        let names = ["a=sendrecv", "a=sendonly", "a=recvonly", "a=inactive"];
+        text.lines().filter(|line| names.contains(line)).map(String::from).collect::<Vec<_>>()
+    };
+    rig.first_offer(&caller);
+    rig.first_answer(&callee).unwrap();
+    let [none, sendonly, inactive] = [&[][..], &["a=sendonly"], &["a=inactive"]];
+    let held = sdp("0.0.0.0", 4000);
+    for (number, offered, expected) in [
+        (2, held.clone(), sendonly),
+        (3, held.clone() + "a=sendrecv\r\n", sendonly),
+        (4, held.clone() + "a=recvonly\r\n", inactive),
+        (5, held.clone() + "a=inactive\r\n", inactive),
+        (6, caller.clone(), none),
+    ] {
+        let text = offer(number, &offered);
+        assert_eq!(directions(&text), expected, "{offered}");
+        assert!(text.contains("c=IN IP4 192.0.2.1\r\n"), "{text}");
+        assert_eq!(directions(&answer(number, &callee)), none);
+    }
+    // The callee is on hold, too, and then alone.
+    offer(7, &held);
+    assert_eq!(directions(&answer(7, &sdp("0.0.0.0", 6000))), inactive);
+    offer(8, &caller);
+    assert_eq!(directions(&answer(8, &sdp("0.0.0.0", 6000))), sendonly);
+}
+
 #[test]
 fn other_packets_are_refused() {
     let rig = Rig::new(Limits::default());
