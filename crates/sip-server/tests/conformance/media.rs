@@ -271,17 +271,22 @@ fn a_call_without_a_free_port_is_refused() {
 
 #[test]
 fn a_refused_description_is_counted_by_its_reason() {
-    let (mut rig, _) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    let config =
+        Config { relaying: Relaying::All, media_keys: MediaKeys::Required, ..open_config() };
+    let (mut rig, _) = server(config, &format!("<sip:bob@{BOB}>"));
     let own_port = sdp("203.0.113.1").replace("m=audio 4000 ", "m=audio 20040 ");
     // The key is one byte short.
     let key = format!("inline:{}", "A".repeat(39));
     let keys = sdp("192.168.1.5").replace("RTP/AVP", "RTP/SAVP")
         + &format!("a=crypto:1 AES_CM_128_HMAC_SHA1_80 {key}\r\n");
-    for (description, counter) in [(own_port, "relay-own-ports"), (keys, "relay-keys")] {
+    let tls = barebell_sip_server::Flow { transport: Transport::Tls, ..tcp(NAT, 4) };
+    for (description, flow, counter) in
+        [(own_port, udp(NAT), "relay-own-ports"), (keys, tls, "relay-keys")]
+    {
         let invite = Draft::invite("sip:bob@example.com")
             .and("Content-Type", "application/sdp")
             .with_body(&description);
-        let reaction = rig.send(&udp(NAT), &invite);
+        let reaction = rig.send(&flow, &invite);
         assert_eq!(reaction.responses().last().map(Sent::status), Some(488), "{counter}");
         assert_eq!(rig.count(counter), 1, "{counter}");
     }
