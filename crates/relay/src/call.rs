@@ -6,6 +6,7 @@ use crate::bandwidth::Share;
 use crate::codec::bit;
 use crate::description::{KeyChange, MediumChange, rewrite};
 use crate::digits::{Digit, Digits, Reports};
+use crate::early::EarlyAnswers;
 use crate::end::{End, EndReport, Keying};
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
@@ -125,6 +126,8 @@ pub(crate) struct Branch<R: RawMutex, P> {
     pub(crate) id: Box<[u8]>,
     pub(crate) caller_tag: Box<[u8]>,
     pub(crate) callee_tags: SmallVec<[Box<[u8]>; 1]>,
+    /// The early answers, until the callee has answered.
+    pub(crate) early: EarlyAnswers,
     charge: Charge<R>,
     conversions: Arc<Accounts<R>>,
     /// The codecs that offers get, those of [`CodecRules::transcode`].
@@ -167,6 +170,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             id: id.into(),
             caller_tag: caller_tag.into(),
             callee_tags: SmallVec::new(),
+            early: EarlyAnswers::default(),
             share: Arc::new(share),
             charge,
             conversions,
@@ -243,7 +247,14 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 self.answered.get_or_insert(now);
                 Ok(answered)
             }
-            Role::Acknowledgement { .. } | Role::Answer => Err(RelayError::NoOffer),
+            Role::Confirmation { exchange }
+                if answers(&self.exchanges[other.index()], exchange, false) =>
+            {
+                self.answer(host, ends, &session, (true, now))
+            }
+            Role::Confirmation { .. } | Role::Acknowledgement { .. } | Role::Answer => {
+                Err(RelayError::NoOffer)
+            }
             Role::Offer { exchange } => self.offer(host, (exchange, false), ends, &session),
             Role::Response { exchange, .. } => self.offer(host, (exchange, true), ends, &session),
         }

@@ -40,6 +40,59 @@ fn packets_follow_the_answer_after_early_media_of_another_address() {
     assert_eq!(rig.send(Side::Callee, callee, &rtp(3)).unwrap().0, place(caller));
 }
 
+/// A proxy of the callee forks the call, and the callee whose early answer is settled answers
+/// without a description (RFC 3262 section 5).
+#[test]
+fn packets_follow_the_callee_that_answers_of_several_with_early_answers() {
+    let caller = "198.51.100.1:4000";
+    let callees = [("one", "203.0.113.1:6000"), ("two", "203.0.113.2:7000")];
+    for (answering, other) in [(0, 1), (1, 0)] {
+        let rig = Rig::new(Limits::default());
+        rig.first_offer(&sdp("198.51.100.1", 4000));
+        let respond = |callee: usize, role, body: &str| {
+            rig.pass(Side::Callee, role, body, |passage| {
+                (passage.branch, passage.from_tag) = (BRANCH, callees[callee].0.as_bytes());
+            })
+        };
+        for (callee, (_, at)) in callees.iter().enumerate() {
+            let at = place(at);
+            let body = sdp(&std::format!("{}", at.ip()), at.port());
+            let role = Role::Response { exchange: 1, is_final: false };
+            respond(callee, role, &body).unwrap().unwrap();
+            assert_eq!(rig.send(Side::Caller, caller, &rtp(1)).unwrap().0, at);
+        }
+        let role = Role::Confirmation { exchange: 1 };
+        let changed = respond(answering, role, "").unwrap();
+        assert_eq!(changed.is_some(), answering == 0);
+        rig.relay.confirm(b"c", b"b", callees[answering].0.as_bytes(), Duration::ZERO);
+        let [at, other] = [callees[answering].1, callees[other].1];
+        assert_eq!(rig.send(Side::Caller, caller, &rtp(2)).unwrap().0, place(at));
+        assert_eq!(rig.send(Side::Callee, at, &rtp(1)).unwrap().0, place(caller));
+        assert_eq!(rig.send(Side::Callee, other, &rtp(1)), Err(Drop::Source));
+        // A repeated response changes nothing.
+        assert_eq!(respond(1 - answering, role, ""), Ok(None));
+        rig.send(Side::Callee, at, &rtp(2)).unwrap();
+    }
+}
+
+/// An offer in an early dialog is of another exchange than the early answers.
+#[test]
+fn an_early_answer_does_not_hold_after_another_offer() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    let respond = |tag: &'static [u8], role, body: &str| {
+        rig.pass(Side::Callee, role, body, |passage| {
+            (passage.branch, passage.from_tag) = (BRANCH, tag);
+        })
+    };
+    let early = Role::Response { exchange: 1, is_final: false };
+    respond(b"one", early, &sdp("203.0.113.1", 6000)).unwrap().unwrap();
+    respond(b"callee", early, &sdp("203.0.113.2", 7000)).unwrap().unwrap();
+    exchange(&rig, 2, &sdp("198.51.100.1", 4000), &sdp("203.0.113.2", 7000));
+    assert_eq!(respond(b"one", Role::Confirmation { exchange: 1 }, ""), Ok(None));
+    rig.send(Side::Callee, "203.0.113.2:7000", &rtp(1)).unwrap();
+}
+
 #[test]
 fn packets_of_strangers_are_refused_before_and_after_the_first_packet() {
     let rig = Rig::new(Limits::default());

@@ -161,30 +161,35 @@ pub(super) fn body_of_response(
     if said.cseq.method == Method::Invite && (101..200).contains(&status) {
         relay.progress(said.call_id, branch, (180..190).contains(&status), now);
     }
-    let description = response.session_description();
-    description.and_then(|description| {
-        let permits = [permits(from, env), permits(to, env)];
-        let mut callee = end(from, Keying::Passed, false, &permits[0], env);
-        callee.takes_digits = is_b2bua(to) && takes_digits(response);
-        let passage = Passage {
-            call_id: said.call_id,
-            branch: (said.cseq.method == Method::Invite).then_some(branch),
-            from_tag: said.to_tag,
-            to_tag: said.from_tag,
-            from: callee,
-            // An answer has the keying of the call. An offer may begin it.
-            to: end(to, offered_to(to, description, env), false, &permits[1], env),
-            role: Role::Response { exchange: said.cseq.number, is_final: status >= 200 },
-            side: Side::Callee,
-            begins: false,
-            parties: [&[]; 2],
-            owner: 0,
-            now,
-        };
-        let described = relay.describe(&passage, description);
-        let described = described.inspect_err(|error| count_refusal(error, env));
-        Some(spliced(response, description, described.ok()??))
-    })
+    let (exchange, description) = (said.cseq.number, response.session_description());
+    let is_answer = said.cseq.method == Method::Invite && (200..300).contains(&status);
+    let role = match description {
+        Some(_) => Role::Response { exchange, is_final: status >= 200 },
+        None if is_answer => Role::Confirmation { exchange },
+        None => return None,
+    };
+    let permits = [permits(from, env), permits(to, env)];
+    let mut callee = end(from, Keying::Passed, false, &permits[0], env);
+    callee.takes_digits = is_b2bua(to) && takes_digits(response);
+    let keying = description.map_or(Keying::Passed, |offer| offered_to(to, offer, env));
+    let passage = Passage {
+        call_id: said.call_id,
+        branch: (said.cseq.method == Method::Invite).then_some(branch),
+        from_tag: said.to_tag,
+        to_tag: said.from_tag,
+        from: callee,
+        // An answer has the keying of the call. An offer may begin it.
+        to: end(to, keying, false, &permits[1], env),
+        role,
+        side: Side::Callee,
+        begins: false,
+        parties: [&[]; 2],
+        owner: 0,
+        now,
+    };
+    let described = relay.describe(&passage, description.unwrap_or_default());
+    let described = described.inspect_err(|error| count_refusal(error, env));
+    Some(spliced(response, description?, described.ok()??))
 }
 
 /// True if `flow` leads to the B2BUA.

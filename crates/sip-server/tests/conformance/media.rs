@@ -74,16 +74,17 @@ pub(crate) fn offer(host: &str) -> Draft {
         .with_body(&sdp(host))
 }
 
+/// `response`, which has no body, with the session description `body`.
+fn with_body(response: &[u8], body: &str) -> Vec<u8> {
+    let head = response.strip_suffix(b"Content-Length: 0\r\n\r\n").expect("no body");
+    let fields = format!("Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head, fields.as_bytes(), body.as_bytes()].concat()
+}
+
 /// Bob's response to `forwarded` with a session description.
 pub(crate) fn answer(rig: &mut Rig, forwarded: &Sent, status: u16) -> Sent {
-    let mut response = forwarded.answer(status, "bob", "Contact: <sip:bob@x>\r\n");
-    let end = response.len() - b"Content-Length: 0\r\n\r\n".len();
-    assert!(response[end..].starts_with(b"Content-Length: 0"));
-    response.truncate(end);
-    let body = sdp("198.51.100.20");
-    let rest =
-        format!("Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    response.extend(rest.as_bytes());
+    let response = forwarded.answer(status, "bob", "Contact: <sip:bob@x>\r\n");
+    let response = with_body(&response, &sdp("198.51.100.20"));
     let reaction = rig.receive(&forwarded.flow, &response);
     let passed = reaction.responses().next().expect("a response");
     passed.clone()
@@ -239,6 +240,24 @@ fn each_branch_of_a_fork_has_ports_of_its_own() {
     let answered = rig.receive(&other.flow, &other.answer(486, "other", ""));
     assert!(answered.requests().all(|sent| sent.value(HeaderName::CSeq).ends_with("ACK")));
     assert_eq!(relay.count(), 1);
+}
+
+/// A proxy of bob forks the call. Both phones answer early, and the one that answers has no other
+/// description (RFC 3262 section 5).
+#[test]
+fn the_media_go_to_the_callee_that_answers_after_early_answers_of_two() {
+    let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    let forwarded = rig.send(&udp(NAT), &offer("192.168.1.5")).forwarded().clone();
+    let announced = || relay.reports()[0].streams[0][1].announced;
+    let at = |host: &str| Some(format!("{host}:4000").parse().unwrap());
+    for (tag, host) in [("one", "198.51.100.20"), ("two", "198.51.100.21")] {
+        let early = with_body(&forwarded.answer(183, tag, "Contact: <sip:bob@x>\r\n"), &sdp(host));
+        rig.receive(&forwarded.flow, &early);
+        assert_eq!(announced(), at(host));
+    }
+    rig.receive(&forwarded.flow, &forwarded.answer(200, "one", "Contact: <sip:bob@x>\r\n"));
+    assert_eq!(announced(), at("198.51.100.20"));
+    assert_eq!(rig.count("relay-refused"), 0);
 }
 
 #[test]
