@@ -6,6 +6,7 @@ use crate::profile::{MuxChange, ProfileChange, protocol};
 use crate::transcode::FormatChange;
 use crate::web::{WebAttributes, is_of_browser};
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
 use core::net::IpAddr;
@@ -77,6 +78,18 @@ pub(crate) fn rewrite(
     // Writing into a string does not fail.
     let _ = write_session(session, address, media, &mut out);
     out
+}
+
+/// Returns the session description `body` without its media and keys, in place of an answer that
+/// the relay has refused: each medium has port 0, and `address` replaces all addresses. `None` if
+/// `body` is no session description.
+#[must_use]
+pub fn reject(body: &[u8], address: IpAddr) -> Option<String> {
+    let session = SessionDescription::parse(body).ok()?;
+    let clear = KeyChange::Replaced { is_secure: false, attributes: Vec::new(), handshake: None };
+    let rejected = MediumChange { keys: clear, ..MediumChange::default() };
+    let media = vec![Some(rejected); session.media.len()];
+    Some(rewrite(&session, address, &media))
 }
 
 fn write_session(
@@ -320,6 +333,27 @@ mod tests {
         let text = rewrite(&session, [192, 0, 2, 1].into(), &media);
         assert!(text.contains("m=video 20002 RTP/SAVP 96\r\n"), "{text}");
         assert!(text.ends_with("a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:BBBB\r\n"), "{text}");
+    }
+
+    #[test]
+    fn a_rejected_description_has_no_media_addresses_and_keys() {
+        let mut text = String::from(OFFER);
+        text += "a=fingerprint:sha-256 AB\r\na=setup:active\r\na=zrtp-hash:1.10 fe\r\n\
+            m=message 2855 TCP/MSRP *\r\n";
+        let text = reject(text.as_bytes(), [192, 0, 2, 1].into()).unwrap();
+        let expected = "v=0\r\n\
+            o=alice 42 43 IN IP4 192.0.2.1\r\n\
+            s=-\r\n\
+            c=IN IP4 192.0.2.1\r\n\
+            t=0 0\r\n\
+            m=audio 0 RTP/AVPF 0 8 101\r\n\
+            a=rtpmap:101 telephone-event/8000\r\n\
+            a=sendrecv\r\n\
+            m=video 0 RTP/AVP 96\r\n\
+            a=rtpmap:96 VP8/90000\r\n\
+            m=message 0 TCP/MSRP *\r\n";
+        assert_eq!(text, expected);
+        assert_eq!(reject(b"text", [192, 0, 2, 1].into()), None);
     }
 
     #[test]

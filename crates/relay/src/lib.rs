@@ -49,6 +49,7 @@ pub use ::codec::Codec;
 pub use bandwidth::Bandwidth;
 pub use call::Attachment;
 pub use calls::{Calls, Selection};
+pub use description::reject;
 pub use digits::{Digit, Pressed};
 pub use end::{End, EndReport, Keying};
 pub use error::{Drop, RelayError};

@@ -40,8 +40,8 @@ fn packets_follow_the_answer_after_early_media_of_another_address() {
     assert_eq!(rig.send(Side::Callee, callee, &rtp(3)).unwrap().0, place(caller));
 }
 
-/// A proxy of the callee forks the call, and the callee whose early answer is settled answers
-/// without a description (RFC 3262 section 5).
+/// A proxy of the callee forks the call, and one callee answers without a description, after its
+/// early answer (RFC 3262 section 5).
 #[test]
 fn packets_follow_the_callee_that_answers_of_several_with_early_answers() {
     let caller = "198.51.100.1:4000";

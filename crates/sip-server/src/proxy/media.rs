@@ -189,7 +189,13 @@ pub(super) fn body_of_response(
     };
     let described = relay.describe(&passage, description.unwrap_or_default());
     let described = described.inspect_err(|error| count_refusal(error, env));
-    Some(spliced(response, description?, described.ok()??))
+    let text = match described {
+        Ok(text) => text?,
+        // A response cannot be refused. The other end gets neither these keys nor this address.
+        Err(error) if forbids(&error) => relay::reject(description?, passage.to.advertised)?,
+        Err(_) => return None,
+    };
+    Some(spliced(response, description?, text))
 }
 
 /// True if `flow` leads to the B2BUA.
@@ -553,13 +559,18 @@ fn count_refusal(error: &RelayError, env: &Env<'_>) {
     let counters = env.counters;
     counters.relay_refused.add();
     match error {
-        RelayError::Keys(_) | RelayError::InClear | RelayError::Handshake => {
-            counters.relay_keys.add();
-        }
         RelayError::OwnPort => counters.relay_own_ports.add(),
+        _ if forbids(error) => counters.relay_keys.add(),
         _ if is_limit(error) => counters.relay_limited.add(),
         _ => {}
     }
+}
+
+/// True if a description must not reach the other end: its keys would end at the relay or are
+/// missing, or its address is that of the relay.
+const fn forbids(error: &RelayError) -> bool {
+    use RelayError::{Handshake, InClear, Keys, OwnPort};
+    matches!(error, Keys(_) | InClear | Handshake | OwnPort)
 }
 
 /// True if the relay has reached a limit.

@@ -421,6 +421,30 @@ fn keys_pass_or_are_required_as_configured() {
     assert_eq!(relay.count(), 1);
 }
 
+/// A refresh of bob is answered with two keys (RFC 4568 section 5.1.2 allows one), or the answer
+/// names the relay.
+#[test]
+fn an_answer_that_the_relay_refuses_reaches_the_caller_without_media_and_keys() {
+    let more = CRYPTO.replace("crypto:1", "crypto:2");
+    let two_keys = secure("198.51.100.20") + &more;
+    let own_port = sdp("203.0.113.1").replace("m=audio 4000 ", "m=audio 20040 ");
+    for (described, counter) in [(two_keys, "relay-keys"), (own_port, "relay-own-ports")] {
+        let config =
+            Config { relaying: Relaying::All, media_keys: MediaKeys::Offered, ..open_config() };
+        let (mut rig, relay) = server(config, &format!("<sip:bob@{BOB}>"));
+        let forwarded = rig.send(&udp(ALICE), &offer("198.51.100.10")).forwarded().clone();
+        assert!(body(&forwarded).contains("a=crypto:2 "), "{}", body(&forwarded));
+        let response = forwarded.answer(200, "bob", "Contact: <sip:bob@x>\r\n");
+        let passed = rig.receive(&forwarded.flow, &with_body(&response, &described));
+        let passed = passed.responses().next().expect("a response").clone();
+        let text = body(&passed);
+        assert_eq!(passed.status(), 200);
+        assert!(text.contains("m=audio 0 RTP/AVP 0\r\n") && !text.contains("crypto"), "{text}");
+        assert!(text.contains("c=IN IP4 203.0.113.1\r\n"), "{text}");
+        assert_eq!((rig.count(counter), relay.count()), (1, 1));
+    }
+}
+
 #[test]
 fn a_call_that_the_server_ends_gets_a_bye_to_each_end() {
     let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
