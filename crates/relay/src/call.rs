@@ -6,6 +6,7 @@ use crate::bandwidth::Share;
 use crate::codec::bit;
 use crate::description::{KeyChange, MediumChange, rewrite};
 use crate::digits::{Digit, Digits, Reports};
+#[cfg(feature = "forks")]
 use crate::early::EarlyAnswers;
 use crate::end::{End, EndReport, Keying};
 use crate::error::RelayError;
@@ -127,6 +128,7 @@ pub(crate) struct Branch<R: RawMutex, P> {
     pub(crate) caller_tag: Box<[u8]>,
     pub(crate) callee_tags: SmallVec<[Box<[u8]>; 1]>,
     /// The early answers, until the callee has answered.
+    #[cfg(feature = "forks")]
     pub(crate) early: EarlyAnswers,
     charge: Charge<R>,
     conversions: Arc<Accounts<R>>,
@@ -170,6 +172,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             id: id.into(),
             caller_tag: caller_tag.into(),
             callee_tags: SmallVec::new(),
+            #[cfg(feature = "forks")]
             early: EarlyAnswers::default(),
             share: Arc::new(share),
             charge,
@@ -247,6 +250,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 self.answered.get_or_insert(now);
                 Ok(answered)
             }
+            #[cfg(feature = "forks")]
             Role::Confirmation { exchange }
                 if answers(&self.exchanges[other.index()], exchange, false) =>
             {
@@ -372,7 +376,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             let (feedback, mux) = profile_rules(ends.to, is_of_browser, offered);
             let passes_keys = medium.keying.is_none();
             let profile = medium.profile.offer(by, description, feedback, mux, passes_keys);
-            let direction = announcement.hold();
+            let direction = announcement.hold(true);
             announced.push(Some(announcement));
             let port = medium.ports.rtp()[by.other().index()];
             let change = MediumChange { port, keys, profile, formats, is_of_browser, direction };
@@ -491,9 +495,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 clients.for_each(|side| medium.ports.shake_hands(side));
             }
             let port = medium.ports.rtp()[offerer.index()];
-            let hold = announcement.hold();
-            // The offerer on hold receives nothing, either.
-            let direction = hold.map(|it| if offered.receives() { it } else { "inactive" });
+            let direction = announcement.hold(offered.receives());
             let change = MediumChange { port, keys, profile, formats, is_of_browser, direction };
             changes.push(Some(change));
         }

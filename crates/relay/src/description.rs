@@ -6,7 +6,6 @@ use crate::profile::{MuxChange, ProfileChange, protocol};
 use crate::transcode::FormatChange;
 use crate::web::{WebAttributes, is_of_browser};
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
 use core::net::IpAddr;
@@ -74,10 +73,7 @@ pub(crate) fn rewrite(
     address: IpAddr,
     media: &[Option<MediumChange>],
 ) -> String {
-    let mut out = String::with_capacity(1024);
-    // Writing into a string does not fail.
-    let _ = write_session(session, address, media, &mut out);
-    out
+    rewrite_all(session, address, (media, &None))
 }
 
 /// Returns the session description `body` without its media and keys, in place of an answer that
@@ -86,21 +82,32 @@ pub(crate) fn rewrite(
 #[must_use]
 pub fn reject(body: &[u8], address: IpAddr) -> Option<String> {
     let session = SessionDescription::parse(body).ok()?;
-    let clear = KeyChange::Replaced { is_secure: false, attributes: Vec::new(), handshake: None };
-    let rejected = MediumChange { keys: clear, ..MediumChange::default() };
-    let media = vec![Some(rejected); session.media.len()];
-    Some(rewrite(&session, address, &media))
+    let keys = KeyChange::Replaced { is_secure: false, attributes: Vec::new(), handshake: None };
+    let rejected = Some(MediumChange { keys, ..MediumChange::default() });
+    Some(rewrite_all(&session, address, (&[], &rejected)))
+}
+
+/// Returns `session` as [`rewrite`] does, with `rest` for the media after those in `media`.
+fn rewrite_all(
+    session: &SessionDescription<'_>,
+    address: IpAddr,
+    (media, rest): (&[Option<MediumChange>], &Option<MediumChange>),
+) -> String {
+    let mut out = String::with_capacity(1024);
+    // Writing into a string does not fail.
+    let _ = write_session(session, address, (media, rest), &mut out);
+    out
 }
 
 fn write_session(
     session: &SessionDescription<'_>,
     address: IpAddr,
-    media: &[Option<MediumChange>],
+    (media, rest): (&[Option<MediumChange>], &Option<MediumChange>),
     out: &mut String,
 ) -> fmt::Result {
     out.write_str("v=0\r\n")?;
     let mut needs_connection = true;
-    let changes = || media.iter().flatten();
+    let changes = || media.iter().flatten().chain(rest);
     let removes_web = changes().any(MediumChange::removes_web);
     let replaces = changes().any(|change| !matches!(change.keys, KeyChange::None));
     for &(letter, value) in &session.lines {
@@ -124,14 +131,13 @@ fn write_session(
     if changes().any(|change| matches!(&change.keys, KeyChange::Web(web) if web.has_ice())) {
         out.write_str("a=ice-lite\r\n")?;
     }
-    let unchanged = core::iter::repeat(&None);
-    session.media.iter().zip(media.iter().chain(unchanged)).try_for_each(|(medium, change)| {
-        match change {
-            None if medium.port != 0 && Content::of(medium.protocol).is_none() => {
-                write_kept(session, medium, out)
-            }
-            change => write_medium(medium, change.as_ref(), out),
+    let rest = core::iter::repeat(rest);
+    session.media.iter().zip(media.iter().chain(rest)).try_for_each(|(medium, change)| match change
+    {
+        None if medium.port != 0 && Content::of(medium.protocol).is_none() => {
+            write_kept(session, medium, out)
         }
+        change => write_medium(medium, change.as_ref(), out),
     })
 }
 
@@ -188,7 +194,7 @@ fn write_medium(
         }
     }
     if let Some(direction) = direction {
-        write!(out, "a={direction}\r\n")?;
+        write_line('a', direction, out)?;
     }
     for format in &formats.added {
         write!(out, "a=rtpmap:{format}\r\n")?;

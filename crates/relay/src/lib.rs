@@ -21,6 +21,7 @@ mod calls;
 mod codec;
 mod description;
 mod digits;
+#[cfg(feature = "forks")]
 mod early;
 mod end;
 mod error;

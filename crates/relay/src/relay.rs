@@ -245,8 +245,10 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
             }
         };
         let branch = &mut branches[at];
+        #[cfg(feature = "forks")]
         let early;
         let body = match passage.role {
+            #[cfg(feature = "forks")]
             Role::Confirmation { .. } => {
                 let Some(found) = branch.early.settle(passage.from_tag) else { return Ok(None) };
                 early = found;
@@ -260,11 +262,13 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
         }
         let ends = Ends { side, from: &passage.from, to: &passage.to, joined: &joined };
         let described = branch.describe(&self.host, passage.role, &ends, body, passage.now);
-        match passage.role {
-            Role::Response { is_final: false, .. } if described.is_ok() && side == Side::Callee => {
-                branch.early.note(passage.from_tag, body);
+        #[cfg(feature = "forks")]
+        {
+            let is_early = matches!(passage.role, Role::Response { is_final: false, .. });
+            match is_early && side == Side::Callee && described.is_ok() {
+                true => branch.early.note(passage.from_tag, body),
+                false => branch.early.clear(),
             }
-            _ => branch.early.clear(),
         }
         if described.is_err() && branches.len() > before {
             branches.pop();
@@ -398,6 +402,7 @@ where
             };
             // The dialog of one callee too many is not relayed.
             let _ = branch.add_callee(callee_tag);
+            #[cfg(feature = "forks")]
             branch.early.clear();
             branch.answered.get_or_insert(now);
             branch.attachment.is_none()

@@ -2,6 +2,7 @@
 //! This leaves RFC 3261 section 16.6 step 1, as far as [`Relaying`] asks for it.
 
 use super::hangup::Hangup;
+use super::media_refusal::{count_refusal, forbids, refusal};
 use super::target::Target;
 use super::via_branch::{Answer, DialogFields, ViaBranch};
 use crate::core::call_record::{INTERNAL, OWNER, TRUNK};
@@ -162,16 +163,32 @@ pub(super) fn body_of_response(
         relay.progress(said.call_id, branch, (180..190).contains(&status), now);
     }
     let (exchange, description) = (said.cseq.number, response.session_description());
-    let is_answer = said.cseq.method == Method::Invite && (200..300).contains(&status);
-    let role = match description {
-        Some(_) => Role::Response { exchange, is_final: status >= 200 },
-        None if is_answer => Role::Confirmation { exchange },
-        None => return None,
-    };
+    #[cfg(feature = "office")]
+    if description.is_none() && said.cseq.method == Method::Invite && (200..300).contains(&status) {
+        let _ = describe(answer, (branch, Role::Confirmation { exchange }), &[], [from, to], env);
+        return None;
+    }
+    description.and_then(|description| {
+        let role = Role::Response { exchange, is_final: status >= 200 };
+        let text = describe(answer, (branch, role), description, [from, to], env)?;
+        Some(spliced(response, description, text))
+    })
+}
+
+/// Returns the `description` of `answer`, in this place of the exchange, as the other end gets it,
+/// if it changes.
+fn describe(
+    answer: &Answer<'_, '_>,
+    (branch, role): (&[u8], Role),
+    description: &[u8],
+    [from, to]: [&Flow; 2],
+    env: &Env<'_>,
+) -> Option<String> {
+    let Answer { message: response, said } = answer;
+    let relay = env.relay?;
     let permits = [permits(from, env), permits(to, env)];
     let mut callee = end(from, Keying::Passed, false, &permits[0], env);
     callee.takes_digits = is_b2bua(to) && takes_digits(response);
-    let keying = description.map_or(Keying::Passed, |offer| offered_to(to, offer, env));
     let passage = Passage {
         call_id: said.call_id,
         branch: (said.cseq.method == Method::Invite).then_some(branch),
@@ -179,23 +196,22 @@ pub(super) fn body_of_response(
         to_tag: said.from_tag,
         from: callee,
         // An answer has the keying of the call. An offer may begin it.
-        to: end(to, keying, false, &permits[1], env),
+        to: end(to, offered_to(to, description, env), false, &permits[1], env),
         role,
         side: Side::Callee,
         begins: false,
         parties: [&[]; 2],
         owner: 0,
-        now,
+        now: env.now.since_epoch(),
     };
-    let described = relay.describe(&passage, description.unwrap_or_default());
-    let described = described.inspect_err(|error| count_refusal(error, env));
-    let text = match described {
-        Ok(text) => text?,
+    relay.describe(&passage, description).unwrap_or_else(|error| {
+        count_refusal(&error, env);
         // A response cannot be refused. The other end gets neither these keys nor this address.
-        Err(error) if forbids(&error) => relay::reject(description?, passage.to.advertised)?,
-        Err(_) => return None,
-    };
-    Some(spliced(response, description?, text))
+        match forbids(&error) {
+            true => relay::reject(description, passage.to.advertised),
+            false => None,
+        }
+    })
 }
 
 /// True if `flow` leads to the B2BUA.
@@ -543,40 +559,6 @@ fn end<'a>(
     (end.keying, end.is_proven) = (keying, is_proven);
     end.advertised = env.settings.called_by(flow, || Some(flow.remote.ip())).ip();
     end
-}
-
-/// The response to a request whose media cannot be relayed.
-fn refusal(error: &RelayError, env: &Env<'_>) -> Status {
-    count_refusal(error, env);
-    match is_limit(error) {
-        true => Status::SERVICE_UNAVAILABLE,
-        false => Status::NOT_ACCEPTABLE_HERE,
-    }
-}
-
-/// Counts a session description that the relay refuses, and its reason.
-fn count_refusal(error: &RelayError, env: &Env<'_>) {
-    let counters = env.counters;
-    counters.relay_refused.add();
-    match error {
-        RelayError::OwnPort => counters.relay_own_ports.add(),
-        _ if forbids(error) => counters.relay_keys.add(),
-        _ if is_limit(error) => counters.relay_limited.add(),
-        _ => {}
-    }
-}
-
-/// True if a description must not reach the other end: its keys would end at the relay or are
-/// missing, or its address is that of the relay.
-const fn forbids(error: &RelayError) -> bool {
-    use RelayError::{Handshake, InClear, Keys, OwnPort};
-    matches!(error, Keys(_) | InClear | Handshake | OwnPort)
-}
-
-/// True if the relay has reached a limit.
-const fn is_limit(error: &RelayError) -> bool {
-    use RelayError::{Bandwidth, NoPort, Share, TooManyCalls};
-    matches!(error, NoPort | TooManyCalls | Share | Bandwidth)
 }
 
 /// The body of `message` with `text` in place of its session description.
