@@ -137,6 +137,16 @@ impl Announcement {
         self.direction = medium.direction(session);
     }
 
+    /// The attribute of the direction of a medium on hold by the unspecified address (RFC 3264
+    /// section 8.4), for the other end, which gets the address of the relay. It is inactive if that
+    /// end does not receive.
+    #[inline(never)]
+    pub(crate) fn hold(&self, other_receives: bool) -> Option<&'static str> {
+        let is_unspecified = self.named.is_some_and(|named| named.ip().is_unspecified());
+        let is_held = is_unspecified && self.content == Content::Rtp;
+        is_held.then(|| if other_receives && self.sends() { "sendonly" } else { "inactive" })
+    }
+
     /// The clock rate of a payload type in Hz.
     pub(crate) fn clock_rate(&self, payload_type: u8) -> u32 {
         self.codec(payload_type).map_or(DEFAULT_RATE, |codec| codec.clock_rate)

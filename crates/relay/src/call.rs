@@ -6,6 +6,8 @@ use crate::bandwidth::Share;
 use crate::codec::bit;
 use crate::description::{KeyChange, MediumChange, rewrite};
 use crate::digits::{Digit, Digits, Reports};
+#[cfg(feature = "forks")]
+use crate::early::EarlyAnswers;
 use crate::end::{End, EndReport, Keying};
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
@@ -125,6 +127,9 @@ pub(crate) struct Branch<R: RawMutex, P> {
     pub(crate) id: Box<[u8]>,
     pub(crate) caller_tag: Box<[u8]>,
     pub(crate) callee_tags: SmallVec<[Box<[u8]>; 1]>,
+    /// The early answers, until the callee has answered.
+    #[cfg(feature = "forks")]
+    pub(crate) early: EarlyAnswers,
     charge: Charge<R>,
     conversions: Arc<Accounts<R>>,
     /// The codecs that offers get, those of [`CodecRules::transcode`].
@@ -167,6 +172,8 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             id: id.into(),
             caller_tag: caller_tag.into(),
             callee_tags: SmallVec::new(),
+            #[cfg(feature = "forks")]
+            early: EarlyAnswers::default(),
             share: Arc::new(share),
             charge,
             conversions,
@@ -243,7 +250,15 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 self.answered.get_or_insert(now);
                 Ok(answered)
             }
-            Role::Acknowledgement { .. } | Role::Answer => Err(RelayError::NoOffer),
+            #[cfg(feature = "forks")]
+            Role::Confirmation { exchange }
+                if answers(&self.exchanges[other.index()], exchange, false) =>
+            {
+                self.answer(host, ends, &session, (true, now))
+            }
+            Role::Confirmation { .. } | Role::Acknowledgement { .. } | Role::Answer => {
+                Err(RelayError::NoOffer)
+            }
             Role::Offer { exchange } => self.offer(host, (exchange, false), ends, &session),
             Role::Response { exchange, .. } => self.offer(host, (exchange, true), ends, &session),
         }
@@ -361,9 +376,11 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             let (feedback, mux) = profile_rules(ends.to, is_of_browser, offered);
             let passes_keys = medium.keying.is_none();
             let profile = medium.profile.offer(by, description, feedback, mux, passes_keys);
+            let direction = announcement.hold(true);
             announced.push(Some(announcement));
             let port = medium.ports.rtp()[by.other().index()];
-            changes.push(Some(MediumChange { port, keys, profile, formats, is_of_browser }));
+            let change = MediumChange { port, keys, profile, formats, is_of_browser, direction };
+            changes.push(Some(change));
         }
         self.exchanges[by.index()] =
             Some(Exchange { id, in_response, announced, rejected: rejections });
@@ -478,7 +495,9 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 clients.for_each(|side| medium.ports.shake_hands(side));
             }
             let port = medium.ports.rtp()[offerer.index()];
-            changes.push(Some(MediumChange { port, keys, profile, formats, is_of_browser }));
+            let direction = announcement.hold(offered.receives());
+            let change = MediumChange { port, keys, profile, formats, is_of_browser, direction };
+            changes.push(Some(change));
         }
         Ok(rewrite(session, ends.to.advertised, &changes))
     }

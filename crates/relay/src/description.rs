@@ -29,6 +29,9 @@ const REMOVED: [&str; 11] = [
 /// The attributes of an agreement on keys, which go if the keys end at the relay.
 const OF_KEYS: [&str; 5] = ["crypto", "fingerprint", "setup", "tls-id", "zrtp-hash"];
 
+/// The attributes of the direction of a medium.
+const DIRECTIONS: [&str; 4] = ["sendrecv", "sendonly", "recvonly", "inactive"];
+
 /// The changes to one medium.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MediumChange {
@@ -39,6 +42,8 @@ pub(crate) struct MediumChange {
     pub(crate) formats: FormatChange,
     /// True if the description comes from an end with a handshake.
     pub(crate) is_of_browser: bool,
+    /// The attribute of the direction that replaces that of the author, if any.
+    pub(crate) direction: Option<&'static str>,
 }
 
 impl MediumChange {
@@ -68,21 +73,41 @@ pub(crate) fn rewrite(
     address: IpAddr,
     media: &[Option<MediumChange>],
 ) -> String {
+    rewrite_all(session, address, (media, &None))
+}
+
+/// Returns the session description `body` without its media and keys, in place of an answer that
+/// the relay has refused: each medium has port 0, and `address` replaces all addresses. `None` if
+/// `body` is no session description.
+#[must_use]
+pub fn reject(body: &[u8], address: IpAddr) -> Option<String> {
+    let session = SessionDescription::parse(body).ok()?;
+    let keys = KeyChange::Replaced { is_secure: false, attributes: Vec::new(), handshake: None };
+    let rejected = Some(MediumChange { keys, ..MediumChange::default() });
+    Some(rewrite_all(&session, address, (&[], &rejected)))
+}
+
+/// Returns `session` as [`rewrite`] does, with `rest` for the media after those in `media`.
+fn rewrite_all(
+    session: &SessionDescription<'_>,
+    address: IpAddr,
+    (media, rest): (&[Option<MediumChange>], &Option<MediumChange>),
+) -> String {
     let mut out = String::with_capacity(1024);
     // Writing into a string does not fail.
-    let _ = write_session(session, address, media, &mut out);
+    let _ = write_session(session, address, (media, rest), &mut out);
     out
 }
 
 fn write_session(
     session: &SessionDescription<'_>,
     address: IpAddr,
-    media: &[Option<MediumChange>],
+    (media, rest): (&[Option<MediumChange>], &Option<MediumChange>),
     out: &mut String,
 ) -> fmt::Result {
     out.write_str("v=0\r\n")?;
     let mut needs_connection = true;
-    let changes = || media.iter().flatten();
+    let changes = || media.iter().flatten().chain(rest);
     let removes_web = changes().any(MediumChange::removes_web);
     let replaces = changes().any(|change| !matches!(change.keys, KeyChange::None));
     for &(letter, value) in &session.lines {
@@ -106,14 +131,13 @@ fn write_session(
     if changes().any(|change| matches!(&change.keys, KeyChange::Web(web) if web.has_ice())) {
         out.write_str("a=ice-lite\r\n")?;
     }
-    let unchanged = core::iter::repeat(&None);
-    session.media.iter().zip(media.iter().chain(unchanged)).try_for_each(|(medium, change)| {
-        match change {
-            None if medium.port != 0 && Content::of(medium.protocol).is_none() => {
-                write_kept(session, medium, out)
-            }
-            change => write_medium(medium, change.as_ref(), out),
+    let rest = core::iter::repeat(rest);
+    session.media.iter().zip(media.iter().chain(rest)).try_for_each(|(medium, change)| match change
+    {
+        None if medium.port != 0 && Content::of(medium.protocol).is_none() => {
+            write_kept(session, medium, out)
         }
+        change => write_medium(medium, change.as_ref(), out),
     })
 }
 
@@ -140,7 +164,7 @@ fn write_medium(
 ) -> fmt::Result {
     let none = MediumChange::default();
     let change = change.unwrap_or(&none);
-    let MediumChange { port, keys, profile, formats, .. } = change;
+    let MediumChange { port, keys, profile, formats, direction, .. } = change;
     let removes_web = change.removes_web();
     let is_secure = match keys {
         KeyChange::None | KeyChange::Web(_) => None,
@@ -162,11 +186,15 @@ fn write_medium(
             ('c', _) => {}
             ('a', _) if is_removed(value) || formats.removes_attribute(value) => {}
             ('a', _) if profile.removes(name_of(value)) => {}
+            ('a', _) if direction.is_some() && is_one_of(value, &DIRECTIONS) => {}
             ('a', _) if removes_web && is_of_browser(name_of(value)) => {}
             ('a', KeyChange::Replaced { .. } | KeyChange::Web(_)) if is_of_keys(name_of(value)) => {
             }
             _ => write_line(letter, value, out)?,
         }
+    }
+    if let Some(direction) = direction {
+        write_line('a', direction, out)?;
     }
     for format in &formats.added {
         write!(out, "a=rtpmap:{format}\r\n")?;
@@ -234,13 +262,16 @@ const fn family(address: IpAddr) -> &'static str {
 }
 
 fn is_removed(attribute: &str) -> bool {
-    let name = name_of(attribute);
-    REMOVED.iter().any(|removed| name.eq_ignore_ascii_case(removed))
+    is_one_of(name_of(attribute), &REMOVED)
 }
 
 /// True if an attribute of this name is of an agreement on keys.
 fn is_of_keys(name: &str) -> bool {
-    OF_KEYS.iter().any(|it| name.eq_ignore_ascii_case(it))
+    is_one_of(name, &OF_KEYS)
+}
+
+fn is_one_of(name: &str, names: &[&str]) -> bool {
+    names.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
 fn name_of(attribute: &str) -> &str {
@@ -308,6 +339,38 @@ mod tests {
         let text = rewrite(&session, [192, 0, 2, 1].into(), &media);
         assert!(text.contains("m=video 20002 RTP/SAVP 96\r\n"), "{text}");
         assert!(text.ends_with("a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:BBBB\r\n"), "{text}");
+    }
+
+    #[test]
+    fn a_rejected_description_has_no_media_addresses_and_keys() {
+        let mut text = String::from(OFFER);
+        text += "a=fingerprint:sha-256 AB\r\na=setup:active\r\na=zrtp-hash:1.10 fe\r\n\
+            m=message 2855 TCP/MSRP *\r\n";
+        let text = reject(text.as_bytes(), [192, 0, 2, 1].into()).unwrap();
+        let expected = "v=0\r\n\
+            o=alice 42 43 IN IP4 192.0.2.1\r\n\
+            s=-\r\n\
+            c=IN IP4 192.0.2.1\r\n\
+            t=0 0\r\n\
+            m=audio 0 RTP/AVPF 0 8 101\r\n\
+            a=rtpmap:101 telephone-event/8000\r\n\
+            a=sendrecv\r\n\
+            m=video 0 RTP/AVP 96\r\n\
+            a=rtpmap:96 VP8/90000\r\n\
+            m=message 0 TCP/MSRP *\r\n";
+        assert_eq!(text, expected);
+        assert_eq!(reject(b"text", [192, 0, 2, 1].into()), None);
+    }
+
+    #[test]
+    fn a_direction_replaces_that_of_the_author() {
+        let session = SessionDescription::parse(OFFER.as_bytes()).unwrap();
+        let held = MediumChange { direction: Some("sendonly"), ..MediumChange::default() };
+        let media = [Some(held), change(20002, KeyChange::None)];
+        let text = rewrite(&session, [192, 0, 2, 1].into(), &media);
+        let directions = text.lines().filter(|line| DIRECTIONS.contains(&&line[2..]));
+        assert_eq!(directions.collect::<Vec<_>>(), ["a=sendonly"]);
+        assert!(text.find("a=sendonly").unwrap() < text.find("m=video").unwrap(), "{text}");
     }
 
     #[test]

@@ -21,6 +21,8 @@ mod calls;
 mod codec;
 mod description;
 mod digits;
+#[cfg(feature = "forks")]
+mod early;
 mod end;
 mod error;
 mod feedback;
@@ -48,6 +50,7 @@ pub use ::codec::Codec;
 pub use bandwidth::Bandwidth;
 pub use call::Attachment;
 pub use calls::{Calls, Selection};
+pub use description::reject;
 pub use digits::{Digit, Pressed};
 pub use end::{End, EndReport, Keying};
 pub use error::{Drop, RelayError};

@@ -245,12 +245,31 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
             }
         };
         let branch = &mut branches[at];
+        #[cfg(feature = "forks")]
+        let early;
+        let body = match passage.role {
+            #[cfg(feature = "forks")]
+            Role::Confirmation { .. } => {
+                let Some(found) = branch.early.settle(passage.from_tag) else { return Ok(None) };
+                early = found;
+                &early
+            }
+            _ => body,
+        };
         let is_answered = matches!(passage.role, Role::Response { .. } | Role::Answer);
         if is_answered && side == Side::Callee && passage.branch.is_some() {
             branch.add_callee(passage.from_tag)?;
         }
         let ends = Ends { side, from: &passage.from, to: &passage.to, joined: &joined };
         let described = branch.describe(&self.host, passage.role, &ends, body, passage.now);
+        #[cfg(feature = "forks")]
+        {
+            let is_early = matches!(passage.role, Role::Response { is_final: false, .. });
+            match is_early && side == Side::Callee && described.is_ok() {
+                true => branch.early.note(passage.from_tag, body),
+                false => branch.early.clear(),
+            }
+        }
         if described.is_err() && branches.len() > before {
             branches.pop();
             self.release();
@@ -383,6 +402,8 @@ where
             };
             // The dialog of one callee too many is not relayed.
             let _ = branch.add_callee(callee_tag);
+            #[cfg(feature = "forks")]
+            branch.early.clear();
             branch.answered.get_or_insert(now);
             branch.attachment.is_none()
         })

@@ -40,6 +40,59 @@ fn packets_follow_the_answer_after_early_media_of_another_address() {
     assert_eq!(rig.send(Side::Callee, callee, &rtp(3)).unwrap().0, place(caller));
 }
 
+/// A proxy of the callee forks the call, and one callee answers without a description, after its
+/// early answer (RFC 3262 section 5).
+#[test]
+fn packets_follow_the_callee_that_answers_of_several_with_early_answers() {
+    let caller = "198.51.100.1:4000";
+    let callees = [("one", "203.0.113.1:6000"), ("two", "203.0.113.2:7000")];
+    for (answering, other) in [(0, 1), (1, 0)] {
+        let rig = Rig::new(Limits::default());
+        rig.first_offer(&sdp("198.51.100.1", 4000));
+        let respond = |callee: usize, role, body: &str| {
+            rig.pass(Side::Callee, role, body, |passage| {
+                (passage.branch, passage.from_tag) = (BRANCH, callees[callee].0.as_bytes());
+            })
+        };
+        for (callee, (_, at)) in callees.iter().enumerate() {
+            let at = place(at);
+            let body = sdp(&std::format!("{}", at.ip()), at.port());
+            let role = Role::Response { exchange: 1, is_final: false };
+            respond(callee, role, &body).unwrap().unwrap();
+            assert_eq!(rig.send(Side::Caller, caller, &rtp(1)).unwrap().0, at);
+        }
+        let role = Role::Confirmation { exchange: 1 };
+        let changed = respond(answering, role, "").unwrap();
+        assert_eq!(changed.is_some(), answering == 0);
+        rig.relay.confirm(b"c", b"b", callees[answering].0.as_bytes(), Duration::ZERO);
+        let [at, other] = [callees[answering].1, callees[other].1];
+        assert_eq!(rig.send(Side::Caller, caller, &rtp(2)).unwrap().0, place(at));
+        assert_eq!(rig.send(Side::Callee, at, &rtp(1)).unwrap().0, place(caller));
+        assert_eq!(rig.send(Side::Callee, other, &rtp(1)), Err(Drop::Source));
+        // A repeated response changes nothing.
+        assert_eq!(respond(1 - answering, role, ""), Ok(None));
+        rig.send(Side::Callee, at, &rtp(2)).unwrap();
+    }
+}
+
+/// An offer in an early dialog is of another exchange than the early answers.
+#[test]
+fn an_early_answer_does_not_hold_after_another_offer() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    let respond = |tag: &'static [u8], role, body: &str| {
+        rig.pass(Side::Callee, role, body, |passage| {
+            (passage.branch, passage.from_tag) = (BRANCH, tag);
+        })
+    };
+    let early = Role::Response { exchange: 1, is_final: false };
+    respond(b"one", early, &sdp("203.0.113.1", 6000)).unwrap().unwrap();
+    respond(b"callee", early, &sdp("203.0.113.2", 7000)).unwrap().unwrap();
+    exchange(&rig, 2, &sdp("198.51.100.1", 4000), &sdp("203.0.113.2", 7000));
+    assert_eq!(respond(b"one", Role::Confirmation { exchange: 1 }, ""), Ok(None));
+    rig.send(Side::Callee, "203.0.113.2:7000", &rtp(1)).unwrap();
+}
+
 #[test]
 fn packets_of_strangers_are_refused_before_and_after_the_first_packet() {
     let rig = Rig::new(Limits::default());
@@ -81,6 +134,45 @@ fn an_end_behind_nat_moves_with_its_private_address() {
     rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {}).unwrap().unwrap();
     rig.send(Side::Caller, "198.51.100.1:44444", &rtp(2)).unwrap();
     assert_eq!(rig.send(Side::Caller, "198.51.100.1:33333", &rtp(3)), Err(Drop::Source));
+}
+
+/// An older phone holds by the unspecified address (RFC 3264 section 8.4).
+#[test]
+fn a_hold_by_the_unspecified_address_is_shown_to_the_other_end() {
+    let rig = Rig::new(Limits::default());
+    let (caller, callee) = (sdp("198.51.100.1", 4000), sdp("203.0.113.1", 6000));
+    let offer = |exchange, body: &str| {
+        rig.pass(Side::Caller, Role::Offer { exchange }, body, |_| {}).unwrap().unwrap()
+    };
+    let answer = |exchange, body: &str| {
+        let role = Role::Response { exchange, is_final: true };
+        rig.pass(Side::Callee, role, body, |_| {}).unwrap().unwrap()
+    };
+    let directions = |text: &str| {
+        let names = ["a=sendrecv", "a=sendonly", "a=recvonly", "a=inactive"];
+        text.lines().filter(|line| names.contains(line)).map(String::from).collect::<Vec<_>>()
+    };
+    rig.first_offer(&caller);
+    rig.first_answer(&callee).unwrap();
+    let [none, sendonly, inactive] = [&[][..], &["a=sendonly"], &["a=inactive"]];
+    let held = sdp("0.0.0.0", 4000);
+    for (number, offered, expected) in [
+        (2, held.clone(), sendonly),
+        (3, held.clone() + "a=sendrecv\r\n", sendonly),
+        (4, held.clone() + "a=recvonly\r\n", inactive),
+        (5, held.clone() + "a=inactive\r\n", inactive),
+        (6, caller.clone(), none),
+    ] {
+        let text = offer(number, &offered);
+        assert_eq!(directions(&text), expected, "{offered}");
+        assert!(text.contains("c=IN IP4 192.0.2.1\r\n"), "{text}");
+        assert_eq!(directions(&answer(number, &callee)), none);
+    }
+    // The callee is on hold, too, and then alone.
+    offer(7, &held);
+    assert_eq!(directions(&answer(7, &sdp("0.0.0.0", 6000))), inactive);
+    offer(8, &caller);
+    assert_eq!(directions(&answer(8, &sdp("0.0.0.0", 6000))), sendonly);
 }
 
 #[test]

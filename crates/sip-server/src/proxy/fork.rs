@@ -31,7 +31,8 @@ pub(super) struct Sent {
     pub(super) client: ClientTransaction,
     /// The request as it was sent. After a final response other than 2xx, the ACK.
     pub(super) message: Vec<u8>,
-    /// A final response has arrived, or none is expected any more.
+    /// A final response has arrived, or none is expected any more: the transaction of a request
+    /// that was given up goes on.
     pub(super) is_final: bool,
     pub(super) is_provisional: bool,
     /// The time until which a first response is awaited, if that is less than the transaction
@@ -78,6 +79,11 @@ impl Fork {
         }
     }
 
+    /// True if the transaction of the request has had no final response.
+    fn awaits_final(&self) -> bool {
+        matches!(&self.state, ForkState::Sent(sent) if !sent.client.only_waits())
+    }
+
     /// True if the branch can be dropped.
     pub(super) fn is_over(&self) -> bool {
         let request = match &self.state {
@@ -102,7 +108,7 @@ impl Fork {
         };
         let cancel = match &self.cancel {
             Cancel::Sent(cancel) => {
-                let give_up = (!self.has_ended()).then_some(cancel.give_up);
+                let give_up = self.awaits_final().then_some(cancel.give_up);
                 cancel.client.next_timer().into_iter().chain(give_up).min()
             }
             _ => None,
@@ -120,9 +126,15 @@ impl Fork {
         let ForkState::Sent(sent) = &mut self.state else { return false };
         let timers = env.settings.config.timers;
         let has_patience = sent.patience.is_none_or(|patience| patience > env.now);
-        if sent.is_silent() && !has_patience && sent.client.on_transport_error() {
+        if cfg!(feature = "office") && sent.is_silent() && !has_patience {
+            // The request may have arrived. The transaction goes on, so that the first provisional
+            // response gets a CANCEL (RFC 3261 sections 9.1 and 16.8).
             sent.is_final = true;
             self.timer_c = None;
+            let is_invite = sent.client.kind() == TransactionKind::Invite;
+            if is_invite && matches!(self.cancel, Cancel::No) {
+                self.cancel = Cancel::Wanted(reason_line(Status::REQUEST_TIMEOUT).into());
+            }
             return true;
         }
         loop {
@@ -203,7 +215,7 @@ impl Fork {
     /// Runs the timers of the CANCEL, also after the end of the branch: each timer in
     /// [`Fork::next_timer`] has to be run.
     pub(super) fn poll_cancel(&mut self, env: &mut Env<'_>) {
-        let has_ended = self.has_ended();
+        let awaits_final = self.awaits_final();
         let Cancel::Sent(cancel) = &mut self.cancel else { return };
         let SentCancel { client, flow, message, give_up } = &mut **cancel;
         let timers = env.settings.config.timers;
@@ -217,7 +229,7 @@ impl Fork {
                 TimerAction::TimedOut | TimerAction::Terminated => {}
             }
         }
-        if *give_up <= env.now && !has_ended {
+        if *give_up <= env.now && awaits_final {
             self.state = ForkState::Over;
             self.timer_c = None;
         }

@@ -2,6 +2,7 @@
 //! This leaves RFC 3261 section 16.6 step 1, as far as [`Relaying`] asks for it.
 
 use super::hangup::Hangup;
+use super::media_refusal::{count_refusal, forbids, refusal};
 use super::target::Target;
 use super::via_branch::{Answer, DialogFields, ViaBranch};
 use crate::core::call_record::{INTERNAL, OWNER, TRUNK};
@@ -161,29 +162,55 @@ pub(super) fn body_of_response(
     if said.cseq.method == Method::Invite && (101..200).contains(&status) {
         relay.progress(said.call_id, branch, (180..190).contains(&status), now);
     }
-    let description = response.session_description();
+    let (exchange, description) = (said.cseq.number, response.session_description());
+    #[cfg(feature = "office")]
+    if description.is_none() && said.cseq.method == Method::Invite && (200..300).contains(&status) {
+        let _ = describe(answer, (branch, Role::Confirmation { exchange }), &[], [from, to], env);
+        return None;
+    }
     description.and_then(|description| {
-        let permits = [permits(from, env), permits(to, env)];
-        let mut callee = end(from, Keying::Passed, false, &permits[0], env);
-        callee.takes_digits = is_b2bua(to) && takes_digits(response);
-        let passage = Passage {
-            call_id: said.call_id,
-            branch: (said.cseq.method == Method::Invite).then_some(branch),
-            from_tag: said.to_tag,
-            to_tag: said.from_tag,
-            from: callee,
-            // An answer has the keying of the call. An offer may begin it.
-            to: end(to, offered_to(to, description, env), false, &permits[1], env),
-            role: Role::Response { exchange: said.cseq.number, is_final: status >= 200 },
-            side: Side::Callee,
-            begins: false,
-            parties: [&[]; 2],
-            owner: 0,
-            now,
-        };
-        let described = relay.describe(&passage, description);
-        let described = described.inspect_err(|error| count_refusal(error, env));
-        Some(spliced(response, description, described.ok()??))
+        let role = Role::Response { exchange, is_final: status >= 200 };
+        let text = describe(answer, (branch, role), description, [from, to], env)?;
+        Some(spliced(response, description, text))
+    })
+}
+
+/// Returns the `description` of `answer`, in this place of the exchange, as the other end gets it,
+/// if it changes.
+fn describe(
+    answer: &Answer<'_, '_>,
+    (branch, role): (&[u8], Role),
+    description: &[u8],
+    [from, to]: [&Flow; 2],
+    env: &Env<'_>,
+) -> Option<String> {
+    let Answer { message: response, said } = answer;
+    let relay = env.relay?;
+    let permits = [permits(from, env), permits(to, env)];
+    let mut callee = end(from, Keying::Passed, false, &permits[0], env);
+    callee.takes_digits = is_b2bua(to) && takes_digits(response);
+    let passage = Passage {
+        call_id: said.call_id,
+        branch: (said.cseq.method == Method::Invite).then_some(branch),
+        from_tag: said.to_tag,
+        to_tag: said.from_tag,
+        from: callee,
+        // An answer has the keying of the call. An offer may begin it.
+        to: end(to, offered_to(to, description, env), false, &permits[1], env),
+        role,
+        side: Side::Callee,
+        begins: false,
+        parties: [&[]; 2],
+        owner: 0,
+        now: env.now.since_epoch(),
+    };
+    relay.describe(&passage, description).unwrap_or_else(|error| {
+        count_refusal(&error, env);
+        // A response cannot be refused. The other end gets neither these keys nor this address.
+        match forbids(&error) {
+            true => relay::reject(description, passage.to.advertised),
+            false => None,
+        }
     })
 }
 
@@ -532,35 +559,6 @@ fn end<'a>(
     (end.keying, end.is_proven) = (keying, is_proven);
     end.advertised = env.settings.called_by(flow, || Some(flow.remote.ip())).ip();
     end
-}
-
-/// The response to a request whose media cannot be relayed.
-fn refusal(error: &RelayError, env: &Env<'_>) -> Status {
-    count_refusal(error, env);
-    match is_limit(error) {
-        true => Status::SERVICE_UNAVAILABLE,
-        false => Status::NOT_ACCEPTABLE_HERE,
-    }
-}
-
-/// Counts a session description that the relay refuses, and its reason.
-fn count_refusal(error: &RelayError, env: &Env<'_>) {
-    let counters = env.counters;
-    counters.relay_refused.add();
-    match error {
-        RelayError::Keys(_) | RelayError::InClear | RelayError::Handshake => {
-            counters.relay_keys.add();
-        }
-        RelayError::OwnPort => counters.relay_own_ports.add(),
-        _ if is_limit(error) => counters.relay_limited.add(),
-        _ => {}
-    }
-}
-
-/// True if the relay has reached a limit.
-const fn is_limit(error: &RelayError) -> bool {
-    use RelayError::{Bandwidth, NoPort, Share, TooManyCalls};
-    matches!(error, NoPort | TooManyCalls | Share | Bandwidth)
 }
 
 /// The body of `message` with `text` in place of its session description.

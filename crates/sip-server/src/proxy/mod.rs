@@ -28,6 +28,7 @@ mod keep_alive;
 #[cfg(feature = "office")]
 mod kept;
 mod media;
+mod media_refusal;
 mod media_services;
 #[cfg(feature = "office")]
 mod media_target;

@@ -74,16 +74,17 @@ pub(crate) fn offer(host: &str) -> Draft {
         .with_body(&sdp(host))
 }
 
+/// `response`, which has no body, with the session description `body`.
+fn with_body(response: &[u8], body: &str) -> Vec<u8> {
+    let head = response.strip_suffix(b"Content-Length: 0\r\n\r\n").expect("no body");
+    let fields = format!("Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head, fields.as_bytes(), body.as_bytes()].concat()
+}
+
 /// Bob's response to `forwarded` with a session description.
 pub(crate) fn answer(rig: &mut Rig, forwarded: &Sent, status: u16) -> Sent {
-    let mut response = forwarded.answer(status, "bob", "Contact: <sip:bob@x>\r\n");
-    let end = response.len() - b"Content-Length: 0\r\n\r\n".len();
-    assert!(response[end..].starts_with(b"Content-Length: 0"));
-    response.truncate(end);
-    let body = sdp("198.51.100.20");
-    let rest =
-        format!("Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    response.extend(rest.as_bytes());
+    let response = forwarded.answer(status, "bob", "Contact: <sip:bob@x>\r\n");
+    let response = with_body(&response, &sdp("198.51.100.20"));
     let reaction = rig.receive(&forwarded.flow, &response);
     let passed = reaction.responses().next().expect("a response");
     passed.clone()
@@ -241,6 +242,24 @@ fn each_branch_of_a_fork_has_ports_of_its_own() {
     assert_eq!(relay.count(), 1);
 }
 
+/// A proxy of bob forks the call. Both phones answer early, and the one that answers has no other
+/// description (RFC 3262 section 5).
+#[test]
+fn the_media_go_to_the_callee_that_answers_after_early_answers_of_two() {
+    let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    let forwarded = rig.send(&udp(NAT), &offer("192.168.1.5")).forwarded().clone();
+    let announced = || relay.reports()[0].streams[0][1].announced;
+    let at = |host: &str| Some(format!("{host}:4000").parse().unwrap());
+    for (tag, host) in [("one", "198.51.100.20"), ("two", "198.51.100.21")] {
+        let early = with_body(&forwarded.answer(183, tag, "Contact: <sip:bob@x>\r\n"), &sdp(host));
+        rig.receive(&forwarded.flow, &early);
+        assert_eq!(announced(), at(host));
+    }
+    rig.receive(&forwarded.flow, &forwarded.answer(200, "one", "Contact: <sip:bob@x>\r\n"));
+    assert_eq!(announced(), at("198.51.100.20"));
+    assert_eq!(rig.count("relay-refused"), 0);
+}
+
 #[test]
 fn an_offer_in_the_response_is_relayed_as_well() {
     let (mut rig, relay) = server(open_config(), "<sip:bob@10.1.2.3:5060>");
@@ -271,17 +290,22 @@ fn a_call_without_a_free_port_is_refused() {
 
 #[test]
 fn a_refused_description_is_counted_by_its_reason() {
-    let (mut rig, _) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    let config =
+        Config { relaying: Relaying::All, media_keys: MediaKeys::Required, ..open_config() };
+    let (mut rig, _) = server(config, &format!("<sip:bob@{BOB}>"));
     let own_port = sdp("203.0.113.1").replace("m=audio 4000 ", "m=audio 20040 ");
     // The key is one byte short.
     let key = format!("inline:{}", "A".repeat(39));
     let keys = sdp("192.168.1.5").replace("RTP/AVP", "RTP/SAVP")
         + &format!("a=crypto:1 AES_CM_128_HMAC_SHA1_80 {key}\r\n");
-    for (description, counter) in [(own_port, "relay-own-ports"), (keys, "relay-keys")] {
+    let tls = barebell_sip_server::Flow { transport: Transport::Tls, ..tcp(NAT, 4) };
+    for (description, flow, counter) in
+        [(own_port, udp(NAT), "relay-own-ports"), (keys, tls, "relay-keys")]
+    {
         let invite = Draft::invite("sip:bob@example.com")
             .and("Content-Type", "application/sdp")
             .with_body(&description);
-        let reaction = rig.send(&udp(NAT), &invite);
+        let reaction = rig.send(&flow, &invite);
         assert_eq!(reaction.responses().last().map(Sent::status), Some(488), "{counter}");
         assert_eq!(rig.count(counter), 1, "{counter}");
     }
@@ -395,6 +419,30 @@ fn keys_pass_or_are_required_as_configured() {
     let reaction = rig.send(&over_tls, &offer("198.51.100.10"));
     assert_eq!(reaction.responses().next().map(Sent::status), Some(488));
     assert_eq!(relay.count(), 1);
+}
+
+/// A refresh of bob is answered with two keys (RFC 4568 section 5.1.2 allows one), or the answer
+/// names the relay.
+#[test]
+fn an_answer_that_the_relay_refuses_reaches_the_caller_without_media_and_keys() {
+    let more = CRYPTO.replace("crypto:1", "crypto:2");
+    let two_keys = secure("198.51.100.20") + &more;
+    let own_port = sdp("203.0.113.1").replace("m=audio 4000 ", "m=audio 20040 ");
+    for (described, counter) in [(two_keys, "relay-keys"), (own_port, "relay-own-ports")] {
+        let config =
+            Config { relaying: Relaying::All, media_keys: MediaKeys::Offered, ..open_config() };
+        let (mut rig, relay) = server(config, &format!("<sip:bob@{BOB}>"));
+        let forwarded = rig.send(&udp(ALICE), &offer("198.51.100.10")).forwarded().clone();
+        assert!(body(&forwarded).contains("a=crypto:2 "), "{}", body(&forwarded));
+        let response = forwarded.answer(200, "bob", "Contact: <sip:bob@x>\r\n");
+        let passed = rig.receive(&forwarded.flow, &with_body(&response, &described));
+        let passed = passed.responses().next().expect("a response").clone();
+        let text = body(&passed);
+        assert_eq!(passed.status(), 200);
+        assert!(text.contains("m=audio 0 RTP/AVP 0\r\n") && !text.contains("crypto"), "{text}");
+        assert!(text.contains("c=IN IP4 203.0.113.1\r\n"), "{text}");
+        assert_eq!((rig.count(counter), relay.count()), (1, 1));
+    }
 }
 
 #[test]

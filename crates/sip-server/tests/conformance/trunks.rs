@@ -2,7 +2,7 @@
 
 use crate::joining::{invites, second_leg};
 use crate::media::{body, offer, secure, server};
-use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
+use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, ack_of, closed_config, tcp, text, udp};
 use barebell_sip_server::config::{Joining, Relaying};
 use barebell_sip_server::relay::{Codec, Keying};
 use barebell_sip_server::{
@@ -361,12 +361,63 @@ fn a_silent_trunk_is_given_up_after_eight_seconds_and_one_that_tries_is_not() {
         if tries {
             rig.receive(&second.flow, &second.answer(100, "t", ""));
         }
-        rig.wait(Duration::from_secs(7));
-        let after = rig.wait(Duration::from_millis(1001));
+        // The last repetition of the INVITE in that time is due.
+        rig.wait(Duration::from_millis(7600));
+        let after = rig.wait(Duration::from_millis(401));
         let silent = after.responses().filter(|sent| sent.status() == 408);
         assert_eq!(silent.count(), expected);
         assert_eq!(invites(&after).len(), 0);
     }
+}
+
+/// The responses of the trunk are late, and the next trunk has been tried.
+#[test]
+fn a_trunk_that_was_given_up_gets_a_cancel_after_its_first_response() {
+    for (status, is_refused) in [(100, true), (180, true), (180, false)] {
+        let mut rig = office();
+        let first = first_leg(&mut rig, "sip:030456@example.com");
+        let live = &first.values(HeaderName::Route)[1];
+        let uri = "sip:+4930456@trunk.example";
+        let draft = to_trunk(&first, live, uri, "sip:+4930123@trunk.example");
+        let second = rig.send(&first.flow, &draft).forwarded().clone();
+        let given_up = rig.wait(Duration::from_millis(8001));
+        let timeout = given_up.responses().next().expect("a response").clone();
+        assert_eq!(timeout.status(), 408);
+        assert!(given_up.requests().all(|sent| sent.value(HeaderName::CSeq).ends_with("INVITE")));
+        rig.send(&first.flow, &ack_of(&draft, &timeout));
+        let late = rig.receive(&second.flow, &second.answer(status, "t", ""));
+        assert_eq!(late.responses().count(), 0);
+        let cancel = late.forwarded().clone();
+        assert_eq!(cancel.flow, second.flow);
+        assert!(cancel.value(HeaderName::CSeq).ends_with("CANCEL"), "{cancel:?}");
+        assert_eq!(cancel.value(HeaderName::Via), second.value(HeaderName::Via));
+        assert_eq!(cancel.value(HeaderName::Reason), "SIP;cause=408;text=\"Request Timeout\"");
+        rig.receive(&cancel.flow, &cancel.answer(200, "t", ""));
+        if is_refused {
+            let ended = rig.receive(&second.flow, &second.answer(487, "t", ""));
+            assert_eq!((ended.responses().count(), ended.requests().count()), (0, 1));
+            assert!(ended.forwarded().value(HeaderName::CSeq).ends_with("ACK"));
+        }
+        rig.wait(Duration::from_secs(33));
+        assert!(rig.wait(Duration::from_secs(33)).is_silent());
+        assert_eq!(rig.server.transactions(), 0, "after {status}");
+    }
+}
+
+#[test]
+fn a_trunk_that_stays_silent_leaves_no_transaction() {
+    let mut rig = office();
+    let first = first_leg(&mut rig, "sip:030456@example.com");
+    let live = &first.values(HeaderName::Route)[1];
+    let uri = "sip:+4930456@trunk.example";
+    let draft = to_trunk(&first, live, uri, "sip:+4930123@trunk.example");
+    let second = rig.send(&first.flow, &draft).forwarded().clone();
+    rig.wait(Duration::from_millis(8001));
+    rig.wait(Duration::from_secs(25));
+    assert!(rig.wait(Duration::from_secs(33)).is_silent());
+    assert_eq!(rig.server.transactions(), 0);
+    let late = rig.receive(&second.flow, &second.answer(180, "t", ""));
+    assert_eq!(late.requests().count(), 0);
 }
 
 #[test]
