@@ -10,7 +10,10 @@ const MAX_LENGTH: usize = 4096;
 
 /// The early answers of a branch, by the tags of the callees. The last one has the media.
 #[derive(Debug, Default)]
-pub(crate) struct EarlyAnswers(Vec<(Box<[u8]>, Box<[u8]>)>);
+pub(crate) struct EarlyAnswers(Vec<EarlyAnswer>);
+
+/// The tag of a callee and its description.
+type EarlyAnswer = (Box<[u8]>, Box<[u8]>);
 
 impl EarlyAnswers {
     /// Records the description `body` of the callee `tag`. A longer one than is kept counts as the
@@ -26,7 +29,7 @@ impl EarlyAnswers {
     pub(crate) fn settle(&mut self, tag: &[u8]) -> Option<Box<[u8]>> {
         let mut answers = core::mem::take(&mut self.0);
         let (last, _) = answers.pop()?;
-        let is_other = |(known, body): &(Box<[u8]>, Box<[u8]>)| **known == *tag && !body.is_empty();
+        let is_other = |(known, body): &EarlyAnswer| **known == *tag && !body.is_empty();
         if *last == *tag {
             return None;
         }
