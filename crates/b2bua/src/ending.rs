@@ -50,7 +50,12 @@ impl B2bua {
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
         bridge.leg(side).call = None;
         let status = status_of(end);
-        let is_on_trunk = bridge.on_trunk.is_some_and(|on| on.side == Side::Callee);
+        let is_hidden = match bridge.on_trunk.map(|on| on.side) {
+            Some(Side::Callee) => true,
+            // The provider would call the target of a redirection at the cost of the trunk.
+            Some(Side::Caller) => matches!(status, 300..=399),
+            None => false,
+        };
         let other = bridge.call(side.other());
         let is_refused =
             side == Side::Callee && other.is_some_and(|caller| self.agent.invite(caller).is_some());
@@ -59,7 +64,7 @@ impl B2bua {
         match other {
             Some(_) if is_refused && self.call_with_other_keys(id, status, now) => return,
             Some(_) if is_refused && self.fail_over(id, end, now) => return,
-            Some(caller) if is_refused && is_on_trunk => {
+            Some(caller) if is_refused && is_hidden => {
                 let lines = message.map(|it| fields::reason(&it, None)).unwrap_or_default();
                 let status = status_for_caller(status);
                 let _ = self.agent.decline_with(now, caller, status, &lines);

@@ -1,7 +1,8 @@
 //! Requests that pass within a call: INFO, MESSAGE, REFER and NOTIFY. Names of dialogs in them are
 //! translated, since each end knows the dialogs of its own legs only.
 
-use crate::b2bua::{B2bua, USER};
+use crate::b2bua::{B2bua, BridgeId, USER};
+use crate::bridge::Side;
 use crate::fields;
 use crate::setup::TOO_LARGE;
 use alloc::vec::Vec;
@@ -51,9 +52,27 @@ impl B2bua {
 
     /// Returns true if the leg `call` is that of a trunk.
     fn is_trunk(&self, call: CallId) -> bool {
-        let Some((id, side)) = self.find(call) else { return false };
+        self.find(call).is_some_and(|(id, side)| self.is_on_trunk(id, side))
+    }
+
+    fn is_on_trunk(&self, id: BridgeId, side: Side) -> bool {
         let on_trunk = self.bridges.get(&id).and_then(|bridge| bridge.on_trunk);
         on_trunk.is_some_and(|on| on.side == side)
+    }
+
+    /// Returns the value of Refer-To that a trunk gets for `refer_to`, if a REFER with it came from
+    /// the other leg, which has this Call-ID and the tag `to_tag` of this agent. `None` if that
+    /// goes to no trunk. The provider calls the target at the cost of the trunk: the owner passes
+    /// such a REFER here only if the target may be called.
+    #[must_use]
+    pub fn referral_of_trunk(
+        &self,
+        call_id: &[u8],
+        to_tag: &[u8],
+        refer_to: &[u8],
+    ) -> Option<Vec<u8>> {
+        let (id, side) = self.find(self.agent.call_of_tag(call_id, to_tag)?)?;
+        self.is_on_trunk(id, side.other()).then(|| self.translated_target(refer_to))
     }
 
     fn refuse_request(&mut self, request: RequestId, now: Instant) {

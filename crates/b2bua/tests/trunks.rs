@@ -7,7 +7,7 @@ use barebell_b2bua::{Password, Trunk, TrunkAccount, TrunkFrom};
 use rig::{Rig, session};
 use sip::digest::{Credentials, Ha1Set};
 use sip::{HeaderName, Message};
-use sip_ua::{AccountId, CallId, End, Event, Failure};
+use sip_ua::{AccountId, CallId, End, Event, Failure, Transfer};
 use std::time::Duration;
 use test_support::flow::value;
 
@@ -313,6 +313,97 @@ fn a_trunk_transfers_no_phone() {
         rig.act(0, |phone, now| phone.hang_up(now, at_phone));
         rig.finish();
     }
+}
+
+/// The provider would call the target at the cost of the trunk, whatever the numbers allow.
+#[test]
+fn a_trunk_is_referred_to_addresses_of_the_house_only() {
+    for is_from_trunk in [true, false] {
+        let mut rig = Rig::office_of(14, 2, trunks(&["alpha"]));
+        let call = match is_from_trunk {
+            true => {
+                let uri = "sip:+4930123@192.0.2.100";
+                let offer = session(2, 5000, "sendrecv");
+                rig.act(2, |phone, now| phone.call(now, None, uri, offer));
+                let callee = rig.expect_incoming(0);
+                rig.act(0, |phone, now| phone.answer(now, callee, &session(0, 4, "sendrecv")));
+                rig.expect_where(2, |event| matches!(event, Event::Answered { .. }));
+                callee
+            }
+            false => {
+                let caller = dial(&mut rig, "0456");
+                let callee = rig.expect_incoming(2);
+                rig.act(2, |phone, now| phone.answer(now, callee, &session(2, 5, "sendrecv")));
+                rig.expect_where(0, |event| matches!(event, Event::Answered { .. }));
+                caller
+            }
+        };
+        rig.pass(Duration::from_secs(2));
+        for target in [
+            "sip:0900@trunk.example",
+            "sip:+49900@alpha.example",
+            "sip:p1@192.0.2.1",
+            // A provider that reads the user part only calls these, too.
+            "sip:0900@192.0.2.100",
+            "sip:+49900@192.0.2.100",
+            "sip:+49900;user=p1@192.0.2.100",
+        ] {
+            rig.act(0, |phone, now| phone.transfer(now, call, target));
+            let event = rig.expect_where(0, |event| matches!(event, Event::Transfer { .. }));
+            let is_refused = matches!(
+                &event,
+                Event::Transfer { transfer: Transfer::Failed(failure), .. }
+                    if failure.status() == 403
+            );
+            assert!(is_refused, "{target}: {event:?}");
+        }
+        assert_eq!(rig.count(2, "REFER"), 0);
+        rig.act(0, |phone, now| phone.transfer(now, call, "sip:p1@192.0.2.100"));
+        rig.expect_where(2, |event| matches!(event, Event::TransferAsked { .. }));
+        let refer = rig.last(2, "REFER");
+        assert!(refer.contains("\r\nRefer-To: <sip:p1@192.0.2.100>\r\n"), "{refer}");
+        rig.act(0, |phone, now| phone.hang_up(now, call));
+        rig.finish();
+    }
+}
+
+/// The party of another call on the trunk is outside, too.
+#[test]
+fn a_trunk_is_not_referred_to_a_party_on_a_trunk() {
+    let mut rig = Rig::office_of(15, 1, trunks(&["alpha"]));
+    let calls = ["0456", "0457"].map(|number| {
+        let caller = dial(&mut rig, number);
+        let callee = rig.expect_incoming(1);
+        rig.act(1, |phone, now| phone.answer(now, callee, &session(1, 5, "sendrecv")));
+        rig.expect_where(0, |event| matches!(event, Event::Answered { .. }));
+        rig.pass(Duration::from_secs(2));
+        caller
+    });
+    rig.act(0, |phone, now| phone.transfer_to(now, calls[0], calls[1]));
+    rig.expect_where(0, |event| {
+        matches!(event, Event::Transfer { transfer: Transfer::Failed(_), .. })
+    });
+    assert_eq!((rig.count(0, "SIP/2.0 403"), rig.count(1, "REFER")), (1, 0));
+    for call in calls {
+        rig.act(0, |phone, now| phone.hang_up(now, call));
+    }
+    rig.finish();
+}
+
+#[test]
+fn a_redirection_by_a_phone_does_not_reach_a_trunk() {
+    let mut rig = Rig::office(16, trunks(&["alpha"]));
+    let uri = "sip:+4930123@192.0.2.100";
+    rig.act(1, |phone, now| phone.call(now, None, uri, session(1, 5000, "sendrecv")));
+    let callee = rig.expect_incoming(0);
+    rig.act(0, |phone, now| phone.redirect(now, callee, "sip:+49900@alpha.example"));
+    let event = rig.expect_where(1, |event| matches!(event, Event::Ended { .. }));
+    assert!(
+        matches!(event, Event::Ended { end: End::Failed(ref failure), .. } if failure.status() == 480),
+        "{event:?}"
+    );
+    assert!(!rig.last(1, "SIP/2.0 480").contains("\r\nContact:"));
+    rig.finish();
 }
 
 #[test]

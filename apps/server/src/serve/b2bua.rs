@@ -329,4 +329,8 @@ impl JoinedCalls for SharedB2bua {
     fn replacing(&self, uri: &[u8], replaces: &[u8]) -> Option<Vec<u8>> {
         self.b2bua.lock().replacing(uri, replaces)
     }
+
+    fn referral_of_trunk(&self, call_id: &[u8], to_tag: &[u8], refer_to: &[u8]) -> Option<Vec<u8>> {
+        self.b2bua.lock().referral_of_trunk(call_id, to_tag, refer_to)
+    }
 }

@@ -117,6 +117,10 @@ impl JoinedCalls for Shared {
     fn replacing(&self, uri: &[u8], replaces: &[u8]) -> Option<Vec<u8>> {
         self.0.lock().replacing(uri, replaces)
     }
+
+    fn referral_of_trunk(&self, call_id: &[u8], to_tag: &[u8], refer_to: &[u8]) -> Option<Vec<u8>> {
+        self.0.lock().referral_of_trunk(call_id, to_tag, refer_to)
+    }
 }
 
 impl Rig {

@@ -16,6 +16,8 @@ use super::media_target;
 use super::numbers::{self, Numbered};
 #[cfg(feature = "office")]
 use super::parking;
+#[cfg(feature = "office")]
+use super::referral;
 use super::refusal::{Refusal, Refused};
 #[cfg(feature = "office")]
 use super::registered::asleep_in_dialog;
@@ -189,6 +191,8 @@ fn find_route<R: RawMutex>(
     let pass = found.pass;
     let asked = Asked { incoming, is_for_us, is_by_edge, grant, pass, follows_invite, is_vouched };
     let authorization = authorize(shared, tables, &asked, env)?;
+    #[cfg(feature = "office")]
+    referral::check(shared, incoming, &authorization, env)?;
     if let Some(grant) = grant {
         grant.note_move(tables, message, head, flow, env);
         call_changes::note_request(incoming, env);

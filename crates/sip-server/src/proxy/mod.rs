@@ -39,6 +39,8 @@ mod pass;
 mod passed;
 mod plan;
 mod record_route;
+#[cfg(feature = "office")]
+mod referral;
 mod refusal;
 mod registered;
 mod retargeting;

@@ -507,6 +507,10 @@ impl JoinedCalls for Legs {
         };
         Some(if uri == CONTACT.as_bytes() { party.into() } else { uri.to_vec() })
     }
+
+    fn referral_of_trunk(&self, _: &[u8], _: &[u8], _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// A contact of the B2BUA.

@@ -21,6 +21,7 @@ mod push;
 mod reach;
 mod records;
 mod redirect;
+mod referral;
 mod registrar;
 mod relay;
 mod requests;
