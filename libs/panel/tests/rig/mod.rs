@@ -119,8 +119,15 @@ impl Server for FakeServer {
         })
     }
 
+    fn canonical(&self, user: &str) -> Option<String> {
+        let user = user.strip_prefix("sip:").unwrap_or(user);
+        let is_name = !user.is_empty() && !user.contains(' ');
+        let domain = if user.contains('@') { "" } else { "@a.com" };
+        is_name.then(|| format!("{user}{domain}"))
+    }
+
     fn log_in(&self, user: &str, password: &str) -> Result<Option<Login>, String> {
-        let user = if user.contains('@') { user.to_owned() } else { format!("{user}@a.com") };
+        let user = self.canonical(user).unwrap_or_default();
         let is_right = self.passwords.lock().get(&user).is_some_and(|right| right == password);
         Ok(is_right.then(|| Login { user, mark: mark(password) }))
     }
