@@ -15,6 +15,8 @@ pub(crate) struct FakeServer {
     pub(crate) asked: Mutex<Vec<Question>>,
     /// The text that strangers choose, in each row.
     pub(crate) text: Mutex<String>,
+    /// The number of records that further questions get, at least 51 for each question.
+    pub(crate) records: Mutex<usize>,
     /// The passwords of users, by `name@domain`.
     pub(crate) passwords: Mutex<BTreeMap<String, String>>,
 }
@@ -71,7 +73,12 @@ impl Server for FakeServer {
                 "messages": [{ "time": text, "from": text, "to": text, "message": text }],
             })],
             Question::Calls | Question::EndCall(_) => vec![call],
-            Question::Records(filter) => vec![call; filter.most.min(51)],
+            Question::Records(filter) => {
+                let mut records = self.records.lock();
+                let rows = filter.most.min((*records).max(51));
+                *records = records.saturating_sub(rows);
+                vec![call; rows]
+            }
             Question::Trunks => vec![json!({
                 "name": text, "usable": false, "lookup": text,
                 "servers": [{ "name": text, "state": "failed", "reason": text, "seconds": 5 }],
