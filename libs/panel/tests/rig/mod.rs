@@ -318,6 +318,7 @@ impl Rig {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         Request {
             method,
+            is_head: false,
             path: path.to_owned(),
             query: query.to_owned(),
             host: "pbx.example".to_owned(),
