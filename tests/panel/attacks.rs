@@ -3,6 +3,9 @@
 use crate::rig::{PASSWORD, Rig, cookie};
 use peers::server::DOMAIN;
 use peers::test_server::PASSWORD as USER_PASSWORD;
+use serde_json::Value;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Duration;
 
 #[test]
 fn an_administrator_manages_users_whose_phones_follow() {
@@ -221,4 +224,33 @@ fn an_operator_ends_a_registration_and_sees_why_a_call_failed() {
     let page = rig.get("/panel/access", &session).body;
     assert!(page.contains("end registration"), "{page}");
     drop(bob);
+}
+
+#[test]
+fn a_call_id_from_many_ports_makes_no_wide_ladder() {
+    let rig = Rig::new("");
+    let server = rig.exchange.server.address();
+    for number in 0..300 {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let from = socket.local_addr().expect("it is bound");
+        let invite = format!(
+            "INVITE sip:bob@{DOMAIN} SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK{number}\r\n\
+             Max-Forwards: 70\r\nFrom: <sip:alice@{DOMAIN}>;tag=1\r\nTo: <sip:bob@{DOMAIN}>\r\n\
+             Call-ID: of-many-ports\r\nCSeq: 1 INVITE\r\nContact: <sip:alice@{from}>\r\n\
+             Content-Length: 0\r\n\r\n"
+        );
+        socket.send_to(invite.as_bytes(), server).expect("it is sent");
+        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("it is a valid time");
+        let mut response = [0; 2048];
+        let length = socket.recv(&mut response).expect("the server responds");
+        assert!(response[..length].starts_with(b"SIP/2.0 "), "{response:?}");
+    }
+    let traces = rig.api(&rig.token("operator"), "GET", "/traces/of-many-ports", "");
+    let traces: Value = serde_json::from_str(&traces.body).expect("the answer is JSON");
+    let call = &traces["items"][0];
+    let messages = call["messages"].as_array().map(Vec::len).unwrap_or_default();
+    assert!(messages >= 600, "{messages} messages");
+    let ladder = call["ladder"].as_str().expect("a text");
+    assert!(ladder.lines().next().is_some_and(|line| line.ends_with(" 285 others")), "{ladder}");
+    assert!(ladder.len() < 600 * messages, "{} bytes", ladder.len());
 }

@@ -69,6 +69,27 @@ fn a_user_changes_forwards_and_password_and_hears_messages() {
 }
 
 #[test]
+fn a_login_of_another_user_gives_no_further_guesses() {
+    let rig = Rig::new("");
+    // Attempts of pairs that have logged in are not limited in a second.
+    for user in ["alice", "bob"] {
+        let _ = log_in(&rig, user, PASSWORD);
+    }
+    let names = ["alice", "sip:alice", &format!("alice@{DOMAIN}")];
+    for guess in 0..10 {
+        if guess == 9 {
+            let _ = log_in(&rig, "bob", PASSWORD);
+        }
+        let form = format!("name={}&password=guess", names[guess % 3]);
+        assert_eq!(rig.post("/panel/me/login", "", &form).status, 422, "{guess}");
+    }
+    for user in ["alice", "bob"] {
+        let form = format!("name={user}&password={PASSWORD}");
+        assert_eq!(rig.post("/panel/me/login", "", &form).status, 429, "{user}");
+    }
+}
+
+#[test]
 fn a_user_sees_own_calls_and_phones_only() {
     let rig = Rig::new("[media]\nrelay = \"all\"\n");
     let (mut caller, mut callee) =

@@ -32,6 +32,9 @@ fn a_phone_registers_with_the_settings_of_a_link() {
     assert!(page.contains("<svg"), "{page}");
     let path = link(&rig, &page);
     assert!(rig.get(&user, &session).body.contains("not fetched yet"));
+    // A request without content for the phone leaves the link valid.
+    let head = rig.request("HEAD", &path, "", "");
+    assert_eq!((head.status, head.field("allow")), (405, "GET"), "{head:?}");
     let file = rig.get(&path, "").body;
     let password = file.lines().find_map(|line| line.strip_prefix("password = \""));
     let password = password.unwrap_or_else(|| panic!("{file}")).trim_end_matches('"');

@@ -27,6 +27,8 @@ pub enum Method {
 pub struct Request {
     /// The method.
     pub method: Method,
+    /// True if the method is HEAD: the client gets no content.
+    pub is_head: bool,
     /// The path, not decoded.
     pub path: String,
     /// The query, not decoded.

@@ -75,16 +75,16 @@ impl Panel {
         name: &str,
         given: &str,
     ) -> Result<Option<Login>, Problem> {
-        // With and without the domain it is one name.
-        let counted = name.split('@').next().unwrap_or_default();
-        if !self.user_clients.may_try(request.source, counted, request.now) {
+        // Each way to write a user is one name, and users of two domains are two.
+        let counted = self.server.canonical(name).unwrap_or_else(|| name.to_lowercase());
+        if !self.user_clients.may_try(request.source, &counted, request.now) {
             return Err(Problem::NotAllowed);
         }
         let login = self.server.log_in(name, given).map_err(Problem::Refused)?;
         match &login {
-            Some(_) => self.user_clients.note_success(request.source, counted),
+            Some(_) => self.user_clients.note_success(request.source, &counted),
             None => {
-                self.user_clients.note_failure(request.source, counted, request.now);
+                self.user_clients.note_failure(request.source, &counted, request.now);
                 let problem = Problem::Refused("wrong name or password".to_owned());
                 self.note(request, &account(name), "log in", "", Some(&problem));
             }

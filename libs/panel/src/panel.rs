@@ -182,6 +182,11 @@ impl Panel {
             return self.failure(403);
         }
         match (rest, is_post) {
+            // A fetch uses up the link, and its content is the only copy of the new password.
+            (["phone", ..], false) if request.is_head => {
+                let page = login::message(self.texts, self.texts.bad_request);
+                Reply::page(405, page).with("allow", "GET".to_owned())
+            }
             (["phone", secret, ..], false) => self.fetch(request, secret),
             (["me", own @ ..], _) => self.own_pages(request, own, &form),
             (["login"], false) => Reply::page(200, login::login(self.texts, self.has_users, None)),

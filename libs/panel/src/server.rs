@@ -228,6 +228,10 @@ pub trait Server: Send + Sync {
     /// A message for a person.
     fn ask(&self, question: &Question) -> Result<Vec<Value>, String>;
 
+    /// The user `name@domain` with this name, with or without the domain, if it can be one. All
+    /// names with which [`Server::log_in`] finds a user are the same user here.
+    fn canonical(&self, user: &str) -> Option<String>;
+
     /// The user with this name, with or without the domain, and this SIP password.
     ///
     /// # Errors

@@ -81,8 +81,8 @@ impl Panel {
             }
             ["records.csv"] => {
                 let (_, filter) = wanted(form, PART);
-                let rows = self.all_records(request, &client, filter)?;
-                return Ok(Reply::csv("calls.csv", calls::export(&rows)));
+                let lines = self.exported(request, &client, filter)?;
+                return Ok(Reply::csv("calls.csv", lines));
             }
             ["refusals"] => {
                 let target = form.get("target");
@@ -150,22 +150,23 @@ impl Panel {
         })
     }
 
-    /// The records that fit `filter`, at most [`MAX_EXPORTED`].
-    fn all_records(
+    /// The records that fit `filter` as CSV, at most [`MAX_EXPORTED`]. Of a part only its lines are
+    /// kept: rows of JSON take much more memory.
+    fn exported(
         &self,
         request: &Request,
         client: &Client,
         mut filter: RecordFilter,
-    ) -> Result<Vec<Value>, Problem> {
-        let mut all = Vec::new();
+    ) -> Result<String, Problem> {
+        let (mut lines, mut count) = (calls::export_heads(), 0);
         loop {
             let rows = self.ask(request, client, &Question::Records(filter.clone()))?;
-            let is_last = rows.len() < filter.most;
-            filter.before = rows.last().and_then(|row| row["id"].as_i64());
-            all.extend(rows);
-            if is_last || all.len() >= MAX_EXPORTED {
-                return Ok(all);
+            calls::export_rows(&mut lines, &rows);
+            count += rows.len();
+            if rows.len() < filter.most || count >= MAX_EXPORTED {
+                return Ok(lines);
             }
+            filter.before = rows.last().and_then(|row| row["id"].as_i64());
         }
     }
 }

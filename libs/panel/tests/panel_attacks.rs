@@ -1,5 +1,6 @@
 //! Attacks on the panel: none of them changes or shows anything.
 
+mod memory;
 mod own_page;
 mod phones;
 mod rig;

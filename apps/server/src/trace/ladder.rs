@@ -1,10 +1,12 @@
 //! The messages of a call as a ladder: a column for the server and one for each address that it
-//! exchanges messages with.
+//! exchanges messages with, as far as there is room.
 
 use super::Traffic;
 use crate::output::printable;
 use sip::header::CSeq;
 use sip::{HeaderName, Message, StartLine};
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::fmt::Write;
 
 /// The characters from one column to the next.
@@ -13,16 +15,16 @@ const STEP: usize = 33;
 /// The characters before the first column.
 const MARGIN: usize = 12;
 
-/// The ladder of `messages`. The letter is that of the Call-ID, and `w0` the worker.
+/// The maximum number of columns besides that of the server. A stranger chooses the number of
+/// addresses of a call, and each row is as wide as all columns.
+const MAX_ADDRESSES: usize = 16;
+
+/// The ladder of `messages`. The letter is that of the Call-ID, and `w0` the worker. Of too many
+/// addresses those with the fewest messages share the last column, and stand behind the worker.
 pub(crate) fn ladder(messages: &[Traffic]) -> String {
-    let name = |it: &Traffic| format!("{}:{}", it.transport, it.remote);
-    let mut columns: Vec<String> = Vec::new();
-    for message in messages {
-        let name = name(message);
-        if !columns.contains(&name) {
-            columns.push(name);
-        }
-    }
+    let names: Vec<_> =
+        messages.iter().map(|it| format!("{}:{}", it.transport, it.remote)).collect();
+    let (mut columns, place_of) = columns(&names);
     // The server stands between the first address and the others.
     let server = columns.len().min(1);
     columns.insert(server, "server".to_owned());
@@ -34,8 +36,10 @@ pub(crate) fn ladder(messages: &[Traffic]) -> String {
     text.truncate(text.trim_end().len());
     text.push('\n');
     let begun = messages.first().map_or(0, |message| message.at);
-    for message in messages {
-        let remote = columns.iter().position(|column| *column == name(message)).unwrap_or(0);
+    for (message, name) in messages.iter().zip(&names) {
+        let own = place_of.get(name.as_str());
+        let place = own.map_or(columns.len() - 2, |place| *place);
+        let remote = place + usize::from(place >= server);
         let [from, to] = if message.is_sent { [server, remote] } else { [remote, server] };
         let mut line = vec![' '; (columns.len() - 1) * STEP + 1];
         (0..columns.len()).for_each(|column| line[column * STEP] = '|');
@@ -43,10 +47,41 @@ pub(crate) fn ladder(messages: &[Traffic]) -> String {
         let seconds = message.at.saturating_sub(begun) as f64 / 1e6;
         let leg = char::from(b'a' + (message.leg.min(25)) as u8);
         let line: String = line.into_iter().collect();
-        let worker = message.worker;
-        let _ = writeln!(text, "{:>9} {leg} {line}  w{worker}", format!("+{seconds:.3}"));
+        let (worker, of_other) = (message.worker, if own.is_some() { "" } else { name });
+        let end = format!("w{worker} {of_other}");
+        let end = end.trim_end();
+        let _ = writeln!(text, "{:>9} {leg} {line}  {end}", format!("+{seconds:.3}"));
     }
     text
+}
+
+/// The titles of the columns without that of the server, and the column of each name that has one
+/// of its own.
+fn columns(names: &[String]) -> (Vec<String>, HashMap<&str, usize>) {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let mut found: Vec<&str> = Vec::new();
+    for name in names {
+        let count = counts.entry(name).or_default();
+        if *count == 0 {
+            found.push(name);
+        }
+        *count += 1;
+    }
+    let all = found.len();
+    if all > MAX_ADDRESSES {
+        let mut order: Vec<usize> = (0..all).collect();
+        // A stable sort: of equal ones the first.
+        order.sort_by_key(|place| Reverse(counts[found[*place]]));
+        order.truncate(MAX_ADDRESSES - 1);
+        order.sort_unstable();
+        found = order.into_iter().map(|place| found[place]).collect();
+    }
+    let place_of = found.iter().enumerate().map(|(place, name)| (*name, place)).collect();
+    let mut titles: Vec<_> = found.iter().map(|&name| name.to_owned()).collect();
+    if titles.len() < all {
+        titles.push(format!("{} others", all - titles.len()));
+    }
+    (titles, place_of)
 }
 
 /// Draws an arrow with `label`.
@@ -125,6 +160,26 @@ mod tests {
         assert_eq!(lines[2], format!("   +0.002 b |{gap}|{invite}|{gap}|  w0"));
         assert!(lines[3].contains("|<- 486 Busy\\u{1b}Here (INVITE "), "{text}");
         assert!(lines[4].starts_with("   +2.500 a |<"), "{text}");
+    }
+
+    #[test]
+    fn a_ladder_of_many_addresses_is_narrow() {
+        let invite = "INVITE sip:b@h SIP/2.0";
+        let mut messages: Vec<_> =
+            (0..2000).map(|at| traffic(at, 1000 + at as u16 / 2, at % 2 > 0, 0, invite)).collect();
+        messages.extend((0..9).map(|at| traffic(2000 + at, 9999, false, 0, invite)));
+        let text = ladder(&messages);
+        assert!(text.len() < 2 << 20, "{} bytes", text.len());
+        let lines: Vec<&str> = text.lines().collect();
+        let titles = lines[0].split("  ").map(str::trim).filter(|title| !title.is_empty());
+        let titles: Vec<_> = titles.collect();
+        assert_eq!(titles.len(), MAX_ADDRESSES + 1, "{}", lines[0]);
+        assert_eq!(titles[0], "udp:127.0.0.1:1000");
+        assert_eq!(titles[15..], ["udp:127.0.0.1:9999", "986 others"]);
+        assert!(lines[1].ends_with("|  w0") && lines[2009].ends_with("|  w0"), "{}", lines[1]);
+        let other = lines[2000];
+        assert!(other.contains(" INVITE -"), "{other}");
+        assert!(other.ends_with(">|  w0 udp:127.0.0.1:1999"), "{other}");
     }
 
     #[test]

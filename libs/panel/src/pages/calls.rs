@@ -173,15 +173,18 @@ const COLUMNS: [&str; 13] = [
     "reason", "trunk", "through", "call_id",
 ];
 
-/// Records as CSV (RFC 4180).
-pub(crate) fn export(rows: &[Value]) -> String {
-    let mut lines = format!("{}\r\n", COLUMNS.join(","));
+/// The first line of an export of records as CSV (RFC 4180).
+pub(crate) fn export_heads() -> String {
+    format!("{}\r\n", COLUMNS.join(","))
+}
+
+/// Adds the lines of `rows` to an export.
+pub(crate) fn export_rows(lines: &mut String, rows: &[Value]) {
     for row in rows {
         let fields = COLUMNS.map(|name| csv(&text(row, name)));
         lines.push_str(&fields.join(","));
         lines.push_str("\r\n");
     }
-    lines
 }
 
 /// A message about the end of the call in `rows`.
@@ -205,7 +208,8 @@ mod tests {
     #[test]
     fn the_export_is_csv() {
         let row = json!({ "caller": "sip:a,b@x", "phrase": "=1+1", "duration": 2.5 });
-        let text = export(&[row]);
+        let mut text = export_heads();
+        export_rows(&mut text, &[row]);
         let lines: Vec<_> = text.split("\r\n").collect();
         assert_eq!(lines[0], COLUMNS.join(","));
         assert_eq!(lines[1], ",,,\"sip:a,b@x\",,2.5,,\"'=1+1\",,,,,");

@@ -196,6 +196,43 @@ fn guesses_end_soon_and_tell_no_user() {
 }
 
 #[test]
+fn a_user_of_the_same_source_or_name_guesses_no_password_without_a_limit() {
+    let mut rig = Rig::of_user();
+    let mallory = "the password of mallory";
+    for user in ["mallory@a.com", "alice@b.com"] {
+        rig.server.passwords.lock().insert(user.to_owned(), mallory.to_owned());
+    }
+    // From the source of alice with a login of hers, and by the namesake in another domain.
+    for (source, own) in [(1, "mallory"), (2, "alice@b.com")] {
+        rig.source[3] = source;
+        rig.now += Duration::from_secs(600);
+        let names = ["alice", "alice@a.com", "sip:alice", "sip:alice@a.com"].iter().cycle();
+        let mut tried = 0;
+        for (guess, name) in names.enumerate().take(90) {
+            if guess % 9 == 0 {
+                rig.user_log_in(own, mallory);
+            }
+            tried += usize::from(rig.user_log_in(name, "guess").status == 422);
+            rig.now += Duration::from_secs(1);
+        }
+        assert_eq!(tried, 10, "{own}");
+    }
+    // All ways to write the name are one name, from any source.
+    rig.now += Duration::from_secs(600);
+    let names = ["alice", "alice@a.com", "sip:alice", "sip:alice@a.com"].iter().cycle();
+    let mut tried = 0;
+    for (source, name) in (100..200).zip(names) {
+        rig.source[3] = source;
+        tried += usize::from(rig.user_log_in(name, "guess").status == 422);
+        rig.now += Duration::from_secs(1);
+    }
+    assert_eq!(tried, 30);
+    // The user logs in where the user has before, although the name is guessed at elsewhere.
+    rig.source[3] = 1;
+    assert_eq!(rig.user_log_in("alice", "the password of alice").status, 303);
+}
+
+#[test]
 fn texts_of_callers_are_never_markup_for_users() {
     let mut rig = Rig::of_user();
     "<script>alert(1)</script>\"'><img src=x>".clone_into(&mut *rig.server.text.lock());

@@ -40,6 +40,21 @@ fn set_passwords(rig: &Rig) -> Vec<String> {
 }
 
 #[test]
+fn a_head_request_leaves_a_link_valid() {
+    let (mut rig, token) = rig();
+    let path = link(&mut rig, &token, "{\"kind\":\"linphone\"}");
+    rig.cookie.clear();
+    let mut request = rig.request(Method::Get, &path);
+    request.is_head = true;
+    let reply = rig.send(&request);
+    assert_eq!((reply.status, field(&reply, "allow")), (405, Some("GET")));
+    assert_eq!(set_passwords(&rig), [""; 0]);
+    rig.source = [192, 0, 2, 66];
+    assert_eq!(rig.get(&path).status, 200, "the link is still valid");
+    assert_eq!(set_passwords(&rig).len(), 1);
+}
+
+#[test]
 fn a_fetch_sets_a_new_password_and_the_link_holds_once() {
     for (kind, media_type) in [
         ("linphone", "application/xml; charset=utf-8"),

@@ -15,6 +15,8 @@ pub(crate) struct FakeServer {
     pub(crate) asked: Mutex<Vec<Question>>,
     /// The text that strangers choose, in each row.
     pub(crate) text: Mutex<String>,
+    /// The number of records that further questions get, at least 51 for each question.
+    pub(crate) records: Mutex<usize>,
     /// The passwords of users, by `name@domain`.
     pub(crate) passwords: Mutex<BTreeMap<String, String>>,
 }
@@ -71,7 +73,12 @@ impl Server for FakeServer {
                 "messages": [{ "time": text, "from": text, "to": text, "message": text }],
             })],
             Question::Calls | Question::EndCall(_) => vec![call],
-            Question::Records(filter) => vec![call; filter.most.min(51)],
+            Question::Records(filter) => {
+                let mut records = self.records.lock();
+                let rows = filter.most.min((*records).max(51));
+                *records = records.saturating_sub(rows);
+                vec![call; rows]
+            }
             Question::Trunks => vec![json!({
                 "name": text, "usable": false, "lookup": text,
                 "servers": [{ "name": text, "state": "failed", "reason": text, "seconds": 5 }],
@@ -119,8 +126,15 @@ impl Server for FakeServer {
         })
     }
 
+    fn canonical(&self, user: &str) -> Option<String> {
+        let user = user.strip_prefix("sip:").unwrap_or(user);
+        let is_name = !user.is_empty() && !user.contains(' ');
+        let domain = if user.contains('@') { "" } else { "@a.com" };
+        is_name.then(|| format!("{user}{domain}"))
+    }
+
     fn log_in(&self, user: &str, password: &str) -> Result<Option<Login>, String> {
-        let user = if user.contains('@') { user.to_owned() } else { format!("{user}@a.com") };
+        let user = self.canonical(user).unwrap_or_default();
         let is_right = self.passwords.lock().get(&user).is_some_and(|right| right == password);
         Ok(is_right.then(|| Login { user, mark: mark(password) }))
     }
@@ -304,6 +318,7 @@ impl Rig {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         Request {
             method,
+            is_head: false,
             path: path.to_owned(),
             query: query.to_owned(),
             host: "pbx.example".to_owned(),

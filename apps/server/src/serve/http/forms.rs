@@ -46,6 +46,7 @@ pub(super) fn head(
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(::panel::Request {
         method,
+        is_head: head.method == hyper::Method::HEAD,
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
         host: text(fields, &header::HOST).unwrap_or_default(),

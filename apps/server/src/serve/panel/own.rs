@@ -13,6 +13,12 @@ use std::fs;
 pub(super) struct Own<'p>(pub(super) &'p Parts);
 
 impl Own<'_> {
+    /// The user `name@domain` with this name.
+    pub(super) fn canonical(&self, user: &str) -> Option<String> {
+        let identity = accounts::identify(user, None, &self.0.desk.domains()).ok()?;
+        Some(format!("{}@{}", identity.name, identity.domain))
+    }
+
     /// The user with this name and SIP password.
     pub(super) fn log_in(&self, user: &str, password: &str) -> Result<Option<Login>, String> {
         let identity = accounts::identify(user, None, &self.0.desk.domains()).ok();

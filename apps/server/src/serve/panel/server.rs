@@ -96,6 +96,10 @@ impl Server for PanelServer {
         }
     }
 
+    fn canonical(&self, user: &str) -> Option<String> {
+        self.own().canonical(user)
+    }
+
     fn log_in(&self, user: &str, password: &str) -> Result<Option<Login>, String> {
         self.own().log_in(user, password)
     }
