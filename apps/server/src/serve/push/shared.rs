@@ -73,7 +73,7 @@ impl SharedPush {
         }
     }
 
-    /// Gives back the places of requests that were cancelled, or whose transactions have ended.
+    /// Gives back the places of cancelled requests, and of requests of ended transactions.
     pub(in crate::serve) fn sweep(&self, local: &Local) {
         self.waiting.lock().sweep(|ticket| local.worker.is_waiting(ticket));
     }

@@ -152,7 +152,7 @@ impl<T> Waiting<T> {
         *count <= self.user_rate
     }
 
-    /// The requests for phones of `user`, with their numbers.
+    /// The requests for phones of `user`, with their numbers, which ascend.
     pub(super) fn of_user(&self, user: &[u8]) -> Vec<(u64, T)>
     where
         T: Clone,
@@ -161,11 +161,11 @@ impl<T> Waiting<T> {
         waiters.map(|waiter| (waiter.number, waiter.ticket.clone())).collect()
     }
 
-    /// Removes the requests with these `numbers`, for phones of `user` that have registered. A
-    /// phone that no request waits for is notified anew for the next one.
+    /// Removes the requests with these ascending `numbers`, for phones of `user` that have
+    /// registered. A phone that no request waits for is notified anew for the next one.
     pub(super) fn registered(&mut self, user: &[u8], numbers: &[u64]) {
         let Some(waits) = self.by_user.get_mut(user) else { return };
-        for waiter in waits.waiters.extract_if(.., |waiter| numbers.contains(&waiter.number)) {
+        for waiter in waits.waiters.extract_if(.., |it| numbers.binary_search(&it.number).is_ok()) {
             self.places.give_back(&waiter.payers);
         }
         let Waits { waiters, phones } = waits;
