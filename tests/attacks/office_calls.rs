@@ -4,7 +4,7 @@
 use crate::client::{Client, status};
 use peers::server::{DOMAIN, Options, ServerProcess, TRUSTS_NOBODY};
 use peers::test_server::{PASSWORD, TestServer};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -66,6 +66,11 @@ fn a_forged_party_of_a_parked_call_gets_nothing_and_loses_no_slot() {
 
 /// A hook that answers nothing. Returns its URL, and the contents of its requests.
 fn silent_hook() -> (String, Receiver<String>) {
+    hook(b"")
+}
+
+/// A hook that sends `answer` to each request. Returns its URL, and the contents of its requests.
+fn hook(answer: &'static [u8]) -> (String, Receiver<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a socket can be bound");
     let url = format!("http://{}/", listener.local_addr().expect("the socket is bound"));
     let (seen, contents) = channel();
@@ -78,6 +83,7 @@ fn silent_hook() -> (String, Receiver<String>) {
                 let length = connection.read(&mut part).expect("a request");
                 received.extend_from_slice(&part[..length]);
             }
+            let _ = connection.write_all(answer);
             let _ = seen.send(String::from_utf8_lossy(&received).into_owned());
             open.push(connection);
         }
@@ -143,4 +149,50 @@ fn calls_that_wait_for_the_hook_are_few_in_the_name_of_a_trunk_and_none_of_stran
         received += length;
     }
     assert!(received <= 3 * sent, "{received} bytes for {sent}");
+}
+
+/// The phone of `user` registers on TCP, with a place in a push notification service, and goes to
+/// sleep: its connection ends.
+fn put_to_sleep(server: &ServerProcess, user: &str) {
+    let mut phone = Client::tcp([127, 0, 0, 1].into(), server.address()).expect("a connection");
+    let contact = format!(
+        "Contact: <sip:{user}@192.0.2.9;transport=tcp;pn-provider=test;pn-prid=of-{user}>\r\n"
+    );
+    let uri = format!("sip:{DOMAIN}");
+    let answer = phone.log_in("REGISTER", &uri, user, PASSWORD, &contact).expect("a response");
+    assert_eq!(status(&answer), Some(200), "{answer}");
+    drop(phone);
+    let _ = server.wait_for_registrations(user, 1);
+}
+
+#[test]
+fn calls_to_one_user_leave_places_for_calls_to_other_phones_that_sleep() {
+    const MOST: u64 = 40;
+    const OF_EACH: u64 = 5;
+    let (url, contents) = hook(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
+    let configuration = format!(
+        "{TRUSTS_NOBODY}foreign_rate = 1000\n[push]\nurl = \"{url}\"\nproviders = [\"test\"]\n\
+         wait = \"30s\"\nmax_waiting = {MOST}\n"
+    );
+    let users = ["alice", "bob", "carol"].map(|name| (name.to_owned(), PASSWORD.to_owned()));
+    let options = Options { configuration: &configuration, users: &users, ..Options::default() };
+    let server = ServerProcess::start(&options);
+    put_to_sleep(&server, "bob");
+    put_to_sleep(&server, "carol");
+    for mut client in strangers(&server) {
+        for _ in 0..OF_EACH {
+            let invite = client.request("INVITE", &server.uri("bob"), "sip:x@foreign.test", "");
+            client.send(&invite).expect("it is sent");
+        }
+    }
+    let next = || contents.recv_timeout(Duration::from_secs(30)).expect("a notification");
+    assert!(next().contains("of-bob"));
+    server.wait_for_count("push-refused", u64::from(SOURCES) * OF_EACH - MOST / 4);
+    let mut alice = Agent::new("alice", PASSWORD, DOMAIN, server.address());
+    alice.register();
+    let mut dialog = alice.dialog(&server.uri("carol"));
+    alice.ask(&mut dialog, "INVITE", "", SESSION);
+    assert!(next().contains("of-carol"), "the phone of carol is notified");
+    alice.cancel();
+    alice.response("INVITE", 487);
 }

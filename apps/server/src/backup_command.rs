@@ -3,7 +3,7 @@
 use crate::access::Access;
 use crate::admin::Request;
 use crate::admin::ask::Ask;
-use crate::backup::{self, Line, Report};
+use crate::backup::{self, Configuration, Line, Report};
 use crate::cli::{BackupFlags, RestoreFlags};
 use crate::failure::{Failure, during};
 use crate::output::{Out, note};
@@ -22,12 +22,20 @@ pub(crate) fn backup(flags: &BackupFlags, out: &mut Out) -> Result<(), Failure> 
         return Err(Failure::message("there are no data of a server: name them with --data"));
     };
     if flags.file.as_os_str() == "-" {
-        return access.list(&request, &mut |line: Line| out.line(&line.0));
+        let mut is_blank = false;
+        access.list(&request, &mut |line: Line| {
+            is_blank |= backup::has_blank_passwords(&line);
+            out.line(&line.0)
+        })?;
+        note_blank(is_blank);
+        return Ok(());
     }
     let name = flags.file.display();
     let file = new_file(&flags.file)?;
     let written = write(access, &request, file);
-    let (lines, length) = written.inspect_err(|_| _ = fs::remove_file(&flags.file))?;
+    let Written { lines, length, is_blank } =
+        written.inspect_err(|_| _ = fs::remove_file(&flags.file))?;
+    note_blank(is_blank);
     if length > backup::MAX_LENGTH {
         note(&format!(
             "{name} has {length} bytes, and `barebell restore` reads at most {}: leave records or \
@@ -38,19 +46,37 @@ pub(crate) fn backup(flags: &BackupFlags, out: &mut Out) -> Result<(), Failure> 
     out.line(&format!("wrote {lines} lines to {name}: keep them as safe as passwords"))
 }
 
-/// Writes the lines of a backup to `file`. Returns the numbers of lines and of bytes.
-fn write(access: Access, request: &Request, file: File) -> Result<(u64, u64), Failure> {
+/// Notes that passwords are left out, if they are.
+fn note_blank(is_blank: bool) {
+    if is_blank {
+        note("the passwords in the configuration are blank in it; --with secrets keeps them");
+    }
+}
+
+/// A backup that was written.
+#[derive(Default)]
+struct Written {
+    lines: u64,
+    /// The number of bytes.
+    length: u64,
+    /// True if the passwords in the configuration are blank.
+    is_blank: bool,
+}
+
+/// Writes the lines of a backup to `file`.
+fn write(access: Access, request: &Request, file: File) -> Result<Written, Failure> {
     let mut file = BufWriter::new(file);
-    let (mut lines, mut length) = (0, 0);
+    let mut written = Written::default();
     access.list(request, &mut |line: Line| {
-        lines += 1;
-        length += line.0.len() as u64 + 1;
+        written.lines += 1;
+        written.length += line.0.len() as u64 + 1;
+        written.is_blank |= backup::has_blank_passwords(&line);
         file.write_all(line.0.as_bytes())?;
         Ok(file.write_all(b"\n")?)
     })?;
     file.flush()?;
     file.get_ref().sync_all()?;
-    Ok((lines, length))
+    Ok(written)
 }
 
 /// Creates a file that is readable for its owner only.
@@ -67,8 +93,8 @@ pub(crate) fn restore(flags: &RestoreFlags, out: &mut Out) -> Result<(), Failure
     let bytes = read(&flags.file)?;
     let configuration = match &flags.configuration {
         Some(path) => {
-            let text = backup::configuration(&bytes).map_err(Failure::Message)?;
-            Some((path, text, new_file(path)?))
+            let configuration = backup::configuration(&bytes).map_err(Failure::Message)?;
+            Some((path, configuration, new_file(path)?))
         }
         None => None,
     };
@@ -82,11 +108,14 @@ pub(crate) fn restore(flags: &RestoreFlags, out: &mut Out) -> Result<(), Failure
     let report = report.inspect_err(|_| {
         configuration.iter().for_each(|(path, ..)| _ = fs::remove_file(path));
     })?;
-    if let Some((path, text, mut file)) = configuration {
+    if let Some((path, Configuration { text, blank }, mut file)) = configuration {
         file.write_all(text.as_bytes())
             .and_then(|()| file.sync_all())
             .map_err(during(format!("cannot write {}", path.display())))?;
         note(&format!("check the configuration: barebell check --config {}", path.display()));
+        if blank {
+            note("its passwords are blank: set them");
+        }
     }
     match flags.json {
         true => out.json(&report),

@@ -272,6 +272,13 @@ impl<R: RawMutex> Worker<R> {
         self.located(now, ticket, &[], out);
     }
 
+    /// Returns true if the request of `ticket` still waits for its phone: it was not cancelled, and
+    /// its transaction has not ended.
+    #[cfg(feature = "office")]
+    pub fn is_waiting(&self, ticket: &Ticket) -> bool {
+        proxy::is_waiting(&self.server.proxy, ticket)
+    }
+
     /// Handles a message that could not be sent on `flow`, because the connection has ended or was
     /// refused, or because the owner has no B2BUA for an internal flow.
     pub fn undeliverable(&mut self, now: Instant, flow: &Flow, bytes: &[u8], out: &mut Output) {

@@ -16,12 +16,7 @@ use maud::html;
 use serde_json::{Map, Value, json};
 
 /// The members of a change of call services that are targets of forwards.
-const FORWARDS: [(&str, &str); 4] = [
-    ("always", "always"),
-    ("busy", "busy"),
-    ("no_answer", "no-answer"),
-    ("unreachable", "unreachable"),
-];
+const FORWARDS: [&str; 4] = ["always", "busy", "no_answer", "unreachable"];
 
 impl Panel {
     /// Carries out the form `rest` of the session `id`, and leads to the page that shows the
@@ -110,10 +105,9 @@ impl Panel {
                 (self.stored(&rows), here())
             }
             ["users", user, "services"] => {
-                for change in changes(form) {
-                    let user = user.to_owned();
-                    self.ask(request, &client, &Question::ChangeServices { user, change })?;
-                }
+                let (change, object) = (change(form), user.to_owned());
+                let question = Question::ChangeServices { user: object, change };
+                self.ask(request, &client, &question)?;
                 (said(texts.services_saved, user), here())
             }
             ["users", user, "remove"] => {
@@ -294,12 +288,12 @@ impl Panel {
     }
 }
 
-/// The changes of call services by a form: the removed forwards, then those that are set.
-pub(crate) fn changes(form: &Form) -> Vec<Value> {
-    let off = FORWARDS.iter().filter(|(name, _)| form.get(name).is_empty());
-    let mut changes: Vec<_> = off.map(|(_, kind)| json!({ "off": kind })).collect();
+/// The change of call services by a form: it removes the forwards without a target, and sets the
+/// others.
+pub(crate) fn change(form: &Form) -> Value {
     let mut set = Map::new();
-    for (name, _) in FORWARDS {
+    set.insert("off".to_owned(), json!("all"));
+    for name in FORWARDS {
         form.some(name).map(|target| set.insert(name.to_owned(), json!(target)));
     }
     let seconds = form.get("after").parse::<u64>().ok();
@@ -308,8 +302,7 @@ pub(crate) fn changes(form: &Form) -> Vec<Value> {
     }
     let is_on = !form.get("do_not_disturb").is_empty();
     set.insert("do_not_disturb".to_owned(), json!(is_on));
-    changes.push(Value::Object(set));
-    changes
+    Value::Object(set)
 }
 
 /// The page of the form `rest`.

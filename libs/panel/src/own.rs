@@ -3,7 +3,7 @@
 //! A session of a user is apart from those of accounts, with a cookie of its own. Each question
 //! that it asks is about its user: [`Panel::ask_own`] refuses all others.
 
-use crate::acts::changes;
+use crate::acts::change;
 use crate::form::Form;
 use crate::http::{Method, Reply, Request};
 use crate::pages::frame::{View, own_page};
@@ -137,7 +137,7 @@ impl Panel {
             true => self.server.ask(question).map_err(Problem::Refused),
             false => Err(Problem::NotAllowed),
         };
-        if let Some((action, object)) = question.action() {
+        if let Some((action, object)) = question.action_with(&answer) {
             self.note(request, &account(user), action, object, answer.as_ref().err());
         }
         answer
@@ -218,13 +218,10 @@ impl Panel {
             return self.own_link(request, id, session, form);
         }
         let done = match *rest {
-            ["services"] => changes(form)
-                .into_iter()
-                .try_for_each(|change| {
-                    let question = Question::ChangeServices { user: user.clone(), change };
-                    self.ask_own(request, session, &question).map(drop)
-                })
-                .map(|()| texts.own_services_saved),
+            ["services"] => {
+                let question = Question::ChangeServices { user, change: change(form) };
+                self.ask_own(request, session, &question).map(|_| texts.own_services_saved)
+            }
             ["voicemail", "delete"] => match form.get("id").parse() {
                 Ok(id) => self
                     .ask_own(request, session, &Question::DeleteMessage { user, id })

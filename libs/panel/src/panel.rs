@@ -260,7 +260,7 @@ impl Panel {
             true => self.server.ask(question).map_err(Problem::Refused),
             false => Err(Problem::NotAllowed),
         };
-        if let Some((action, object)) = question.action() {
+        if let Some((action, object)) = question.action_with(&answer) {
             self.note(request, &client.name, action, object, answer.as_ref().err());
         }
         answer

@@ -185,8 +185,23 @@ impl Question {
         }
     }
 
-    /// The action and its object, if it is recorded: a change, or a trial of uploaded data.
-    pub(crate) fn action(&self) -> Option<(&'static str, &str)> {
+    /// The action and its object, if it is recorded with `answer`: a change that changed something
+    /// or failed, or a trial of uploaded data.
+    pub(crate) fn action_with<E>(
+        &self,
+        answer: &Result<Vec<Value>, E>,
+    ) -> Option<(&'static str, &str)> {
+        let row = answer.as_ref().ok().and_then(|rows| rows.first());
+        let changes_nothing = row.is_some_and(|row| match self {
+            Self::ChangeServices { .. } => row["changed"] == false,
+            Self::PutUser { .. } => row["added"] == 0 && row["changed"] == 0,
+            _ => false,
+        });
+        self.action().filter(|_| !changes_nothing)
+    }
+
+    /// The action and its object, if it may be recorded.
+    fn action(&self) -> Option<(&'static str, &str)> {
         Some(match self {
             Self::PutUser { user, .. } => ("put user", user),
             Self::RemoveUser(user) => ("remove user", user),

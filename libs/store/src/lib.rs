@@ -18,7 +18,8 @@ pub use error::Error;
 pub use log::{Log, Severity};
 pub use messages::{KeptMessage, KeptMessages, MessageLimits, Oldest};
 pub use panel::{
-    MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken, PhoneLink, SecondFactor,
+    MAX_ACCOUNT_ACTIONS, MAX_OWN_ACTIONS, MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData,
+    PanelToken, PhoneLink, SecondFactor,
 };
 pub use queued::{Patience, QueuedMessages};
 pub use replacement::{Difference, PanelSet, Replace, Replaced, Replacement, UserSet};

@@ -77,8 +77,15 @@ pub struct PanelAction {
     pub error: String,
 }
 
-/// The maximum number of stored actions. The oldest are deleted.
+/// The number of stored actions. The oldest are deleted.
 pub const MAX_PANEL_ACTIONS: u32 = 10_000;
+
+/// The number of stored actions of users at their own pages (`user NAME`), and of failed logins,
+/// together. They push out no others.
+pub const MAX_OWN_ACTIONS: u32 = 2_000;
+
+/// The number of stored actions of one account or token: half of those that are not own ones.
+pub const MAX_ACCOUNT_ACTIONS: u32 = (MAX_PANEL_ACTIONS - MAX_OWN_ACTIONS) / 2;
 
 /// The storage of the panel. Every method may block.
 pub trait PanelData: Send + Sync {
@@ -154,7 +161,8 @@ pub trait PanelData: Send + Sync {
     /// [`Error`] if the storage fails.
     fn remove_phone_link(&self, hash: &[u8; 32]) -> Result<bool, Error>;
 
-    /// Stores an action.
+    /// Stores an action. From time to time the oldest ones beyond [`MAX_PANEL_ACTIONS`],
+    /// [`MAX_OWN_ACTIONS`] and [`MAX_ACCOUNT_ACTIONS`] are deleted.
     ///
     /// # Errors
     /// [`Error`] if the storage fails.

@@ -51,6 +51,9 @@ pub(crate) struct ServicesRow {
     /// The targets that are no users. They may be groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) unknown: Vec<String>,
+    /// False if the request changed nothing.
+    #[serde(default)]
+    pub(crate) changed: bool,
 }
 
 /// The targets of forwards as `name@domain`, and do not disturb.
@@ -111,7 +114,7 @@ impl Services {
 }
 
 /// Changes the call services of the user `identity`. `served` are the domains of the server.
-/// Returns the services that hold from now on.
+/// Returns the services that hold from now on, and true if they were others before.
 ///
 /// # Errors
 /// [`Error`] if the user does not exist, a target or the time is invalid, or the storage fails.
@@ -120,8 +123,9 @@ pub(crate) fn change(
     identity: &Identity,
     change: &ServiceChange,
     served: &[Domain],
-) -> Result<CallServices, Error> {
-    let mut services = of(storage, identity)?;
+) -> Result<(CallServices, bool), Error> {
+    let before = of(storage, identity)?;
+    let mut services = before.clone();
     let is_off = |kind| change.off == Some(kind) || change.off == Some(ForwardKind::All);
     for (kind, target, new) in [
         (ForwardKind::Always, &mut services.always, &change.always),
@@ -150,8 +154,13 @@ pub(crate) fn change(
         services.no_answer_after = CallServices::DEFAULT_RINGING;
     }
     services.do_not_disturb = change.do_not_disturb.unwrap_or(services.do_not_disturb);
-    match storage.put_services(&identity.name, &identity.domain, &services)? {
-        true => Ok(services),
+    let is_changed = services != before;
+    let is_user = match is_changed {
+        true => storage.put_services(&identity.name, &identity.domain, &services)?,
+        false => storage.has_user(&identity.name, &identity.domain)?,
+    };
+    match is_user {
+        true => Ok((services, is_changed)),
         false => Err(Error::NoUser(identity.uri())),
     }
 }
@@ -224,11 +233,13 @@ mod tests {
         let alice = identity("alice", "a.com");
         add(&storage, &alice, "1", None).unwrap();
         let set = |one: ServiceChange| {
-            Services::from(&change(&storage, &alice, &one, &served()).unwrap()).in_words()
+            let (services, is_changed) = change(&storage, &alice, &one, &served()).unwrap();
+            (Services::from(&services).in_words(), is_changed)
         };
+        let changed = |words: &str| (words.to_owned(), true);
         let some = |text: &str| Some(text.to_owned());
         let busy = ServiceChange { busy: some("bob"), ..ServiceChange::default() };
-        assert_eq!(set(busy), "busy to bob@a.com");
+        assert_eq!(set(busy), changed("busy to bob@a.com"));
         let others = ServiceChange {
             no_answer: some("sip:carol@sip.b.com"),
             after: Some(7500),
@@ -236,14 +247,14 @@ mod tests {
             ..ServiceChange::default()
         };
         let all = "do not disturb, busy to bob@a.com, no answer after 7.5 s to carol@b.com";
-        assert_eq!(set(others), all);
-        assert_eq!(set(ServiceChange::default()), all);
+        assert_eq!(set(others), changed(all));
+        assert_eq!(set(ServiceChange::default()), (all.to_owned(), false));
         let off = |kind| ServiceChange { off: Some(kind), ..ServiceChange::default() };
-        assert_eq!(set(off(ForwardKind::NoAnswer)), "do not disturb, busy to bob@a.com");
+        assert_eq!(set(off(ForwardKind::NoAnswer)), changed("do not disturb, busy to bob@a.com"));
         let always = ServiceChange { always: some("dave"), ..off(ForwardKind::All) };
-        assert_eq!(set(always), "do not disturb, always to dave@a.com");
+        assert_eq!(set(always), changed("do not disturb, always to dave@a.com"));
         let quiet = ServiceChange { do_not_disturb: Some(false), ..off(ForwardKind::All) };
-        assert_eq!(set(quiet), "");
+        assert_eq!(set(quiet), changed(""));
     }
 
     #[test]
@@ -261,7 +272,10 @@ mod tests {
         assert!(matches!(set(&alice, to("alice@sip.a.com")), Err(Error::ForwardToItself(_))));
         assert!(matches!(set(&alice, to("bob@else.com")), Err(Error::UnservedTarget { .. })));
         assert!(matches!(set(&alice, to("a b")), Err(Error::BadName(_))));
-        assert!(matches!(set(&identity("bob", "a.com"), to("carol")), Err(Error::NoUser(_))));
+        let nobody = identity("bob", "a.com");
+        for one in [to("carol"), ServiceChange::default()] {
+            assert!(matches!(set(&nobody, one), Err(Error::NoUser(_))));
+        }
         let after = |after| ServiceChange { after: Some(after), ..ServiceChange::default() };
         assert!(matches!(set(&alice, after(20_000)), Err(Error::NoForward)));
         for bad in [0, 999, 180_001] {
@@ -269,7 +283,7 @@ mod tests {
             assert!(matches!(set(&alice, change), Err(Error::BadTime)), "{bad}");
         }
         assert!(of(&storage, &alice).unwrap().is_empty());
-        let known = set(&alice, to("bob")).unwrap();
+        let (known, _) = set(&alice, to("bob")).unwrap();
         assert_eq!(unknown_targets(&storage, &known).unwrap(), ["bob@a.com"]);
         add(&storage, &identity("bob", "a.com"), "1", None).unwrap();
         assert_eq!(unknown_targets(&storage, &known).unwrap(), [""; 0]);

@@ -213,10 +213,11 @@ fn answer_rows<S: Sink>(
         Request::ChangeServices { name, domain, change } => {
             let served = desk.domains();
             let identity = accounts::identify(name, domain.as_deref(), &served)?;
-            let services = accounts::change_services(desk.users(), &identity, change, &served)?;
+            let (services, changed) =
+                accounts::change_services(desk.users(), &identity, change, &served)?;
             let unknown = accounts::unknown_targets(desk.users(), &services)?;
-            let row =
-                ServicesRow { uri: identity.uri(), services: Services::from(&services), unknown };
+            let (uri, shown) = (identity.uri(), Services::from(&services));
+            let row = ServicesRow { uri, services: shown, unknown, changed };
             desk.services_changed(&identity.name, &identity.domain, services);
             result = sink.row(row);
         }

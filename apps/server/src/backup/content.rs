@@ -1,7 +1,7 @@
 //! The content of a backup: read line by line, and checked before anything is stored.
 
 use super::check;
-use super::entry::{Entry, FileName, Head, Part};
+use super::entry::{Configuration, Entry, FileName, Head, Part};
 use super::voicemail::{self, NewMessage};
 use crate::output::printable;
 use sip::Instant;
@@ -43,7 +43,7 @@ pub(super) struct Content {
     pub(super) head: Head,
     /// The data of the database.
     pub(super) data: Replacement,
-    pub(super) configuration: Option<String>,
+    pub(super) configuration: Option<Configuration>,
     pub(super) certificates: BTreeMap<FileName, String>,
     pub(super) messages: Vec<NewMessage>,
 }
@@ -87,7 +87,7 @@ struct Reader {
     services: Vec<UserServices>,
     panel: PanelSet,
     calls: Vec<StoredCall>,
-    configuration: Option<String>,
+    configuration: Option<Configuration>,
     certificates: BTreeMap<FileName, String>,
     messages: Vec<NewMessage>,
     /// The users with login names, by domain and login name.
@@ -157,7 +157,7 @@ impl Reader {
             Entry::Configuration(configuration) => {
                 check::configuration(&configuration)?;
                 self.once("configuration", "")?;
-                self.configuration = Some(configuration.text);
+                self.configuration = Some(configuration);
             }
             Entry::Certificate(file) => {
                 check::certificate(&file)?;

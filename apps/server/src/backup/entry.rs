@@ -32,6 +32,8 @@ pub(crate) enum Part {
     Records,
     /// Messages of mailboxes, with their sound
     Voicemail,
+    /// The passwords in the configuration, of trunks and of the database
+    Secrets,
 }
 
 impl Part {
@@ -49,6 +51,7 @@ impl Part {
             Self::Certificates => "certificates",
             Self::Records => "records",
             Self::Voicemail => "voicemail",
+            Self::Secrets => "secrets",
         }
     }
 }
@@ -306,8 +309,11 @@ impl From<Token> for PanelToken {
 /// The configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Configuration {
-    pub(super) text: String,
+pub(crate) struct Configuration {
+    pub(crate) text: String,
+    /// True if the passwords in the text are blank.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) blank: bool,
 }
 
 /// The files of certificates in the data directory.

@@ -5,7 +5,7 @@ use super::entry::{
     Token, VERSION,
 };
 use super::stored::Stored;
-use super::{certificates, check, voicemail};
+use super::{blank, certificates, check, voicemail};
 use net::wall_clock;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -19,8 +19,15 @@ const PAGE: usize = 500;
 #[serde(transparent)]
 pub(crate) struct Line(pub(crate) String);
 
+/// Returns true if `line` is a configuration with blank passwords.
+pub(crate) fn has_blank_passwords(Line(line): &Line) -> bool {
+    line.starts_with("{\"configuration\":")
+        && matches!(serde_json::from_str(line), Ok(Entry::Configuration(it)) if it.blank)
+}
+
 /// Passes the lines of a backup of `stored` to `each`, until that returns false. `with`
-/// are the parts beside the usual ones. Users that are copied from PostgreSQL are left out: that
+/// are the parts beside the usual ones; without [`Part::Secrets`] the passwords in the
+/// configuration are blank. Users that are copied from PostgreSQL are left out: that
 /// database has its own backups.
 ///
 /// # Errors
@@ -33,7 +40,7 @@ pub(crate) fn make(
     let mut parts = Part::USUAL.to_vec();
     parts.retain(|part| *part != Part::Users || stored.accounts.is_none());
     parts.retain(|part| *part != Part::Configuration || stored.config_file.is_some());
-    parts.extend(with);
+    parts.extend(with.iter().filter(|part| **part != Part::Secrets));
     parts.sort_unstable();
     parts.dedup();
     let mut out = Output { each, lines: 0, is_open: true };
@@ -45,7 +52,9 @@ pub(crate) fn make(
             Part::Users => users(stored, &mut out)?,
             Part::Services => services(stored, &mut out)?,
             Part::Panel => panel(stored, &mut out)?,
-            Part::Configuration => configuration(stored, &mut out)?,
+            Part::Configuration => {
+                configuration(stored, with.contains(&Part::Secrets), &mut out)?;
+            }
             Part::Certificates => {
                 let files = certificates::stored(stored.data)?;
                 files.into_iter().try_for_each(|file| out.put(Entry::Certificate(file)))?;
@@ -59,6 +68,8 @@ pub(crate) fn make(
                 })?;
                 result?;
             }
+            // They are in the configuration.
+            Part::Secrets => {}
         }
     }
     let lines = out.lines;
@@ -137,11 +148,26 @@ fn panel(stored: &Stored<'_>, out: &mut Output<'_>) -> Result<(), String> {
     tokens.into_iter().try_for_each(|token| out.put(Entry::Token(Token::from(token))))
 }
 
-fn configuration(stored: &Stored<'_>, out: &mut Output<'_>) -> Result<(), String> {
+fn configuration(
+    stored: &Stored<'_>,
+    has_secrets: bool,
+    out: &mut Output<'_>,
+) -> Result<(), String> {
     let Some(file) = stored.config_file else { return Ok(()) };
     let text = fs::read_to_string(file)
         .map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
-    out.put(Entry::Configuration(Configuration { text }))
+    if has_secrets {
+        return out.put(Entry::Configuration(Configuration { text, blank: false }));
+    }
+    let blanked = blank::blank(&text).map_err(|error| {
+        format!(
+            "{}: {error}: mend it, or name its passwords, which takes it as it is (barebell backup \
+             --with secrets)",
+            file.display()
+        )
+    })?;
+    let blank = blanked != text;
+    out.put(Entry::Configuration(Configuration { text: blanked, blank }))
 }
 
 fn records(stored: &Stored<'_>, out: &mut Output<'_>) -> Result<(), String> {

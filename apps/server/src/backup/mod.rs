@@ -4,6 +4,7 @@
 //! The file is lines of JSON, each an [`entry::Entry`]: a head, the data, and an end with their
 //! number. It holds data only: no path, no command, no script.
 
+mod blank;
 mod certificates;
 mod check;
 mod content;
@@ -16,16 +17,18 @@ mod stored;
 mod voicemail;
 
 pub(crate) use entry::Part;
-pub(crate) use make::{Line, make};
+pub(crate) use make::{Line, has_blank_passwords, make};
 pub(crate) use report::Report;
 pub(crate) use restore::{Wish, restore};
 pub(crate) use stored::Stored;
+
+pub(crate) use entry::Configuration;
 
 /// The configuration in the backup `bytes`.
 ///
 /// # Errors
 /// A message: the backup cannot be used, or has no configuration.
-pub(crate) fn configuration(bytes: &[u8]) -> Result<String, String> {
+pub(crate) fn configuration(bytes: &[u8]) -> Result<Configuration, String> {
     let content = content::read(&mut &*bytes).map_err(|fault| fault.to_string())?;
     content.configuration.ok_or_else(|| "the backup has no configuration".to_owned())
 }

@@ -1,5 +1,6 @@
 //! The restoring of a backup: all of it or nothing.
 
+use super::blank::blank;
 use super::certificates::Staged;
 use super::content::{self, Content};
 use super::entry::Part;
@@ -146,9 +147,13 @@ fn unserved(stored: &Stored<'_>, content: &Content) -> Vec<String> {
 
 /// Compares the configuration in the backup with that of the server.
 fn compare_configuration(stored: &Stored<'_>, content: &Content, report: &mut Report) {
-    let Some(text) = &content.configuration else { return };
+    let Some(configuration) = &content.configuration else { return };
     let present = stored.config_file.and_then(|file| fs::read_to_string(file).ok());
-    let is_same = present.as_ref() == Some(text);
+    let present = match configuration.blank {
+        true => present.and_then(|text| blank(&text).ok()),
+        false => present,
+    };
+    let is_same = present.as_ref() == Some(&configuration.text);
     report.same_configuration = Some(is_same);
     if !is_same {
         report.notes.push(
@@ -156,6 +161,10 @@ fn compare_configuration(stored: &Stored<'_>, content: &Content, report: &mut Re
              `barebell restore --configuration NEW-FILE` writes it to a file"
                 .to_owned(),
         );
+        if configuration.blank {
+            let note = "the passwords in the configuration of the backup are blank";
+            report.notes.push(note.to_owned());
+        }
     }
 }
 

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 pub(crate) struct BackupFlags {
     /// The new file, readable for its owner only; `-` for standard output
     pub(crate) file: PathBuf,
-    /// A further part: certificates, records or voicemail; may be repeated
+    /// A further part: certificates, records, voicemail, or secrets, the passwords in the
+    /// configuration; may be repeated
     #[arg(long, value_name = "PART")]
     pub(crate) with: Vec<Part>,
     #[command(flatten)]

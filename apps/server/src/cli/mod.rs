@@ -88,8 +88,8 @@ pub(crate) enum Command {
     Token(TokenCommand),
     /// Write users, call services, accounts of the panel and the configuration to a file
     ///
-    /// Certificates with their keys, records of calls and voice messages are in it if --with names
-    /// them. The file has secrets.
+    /// Certificates with their keys, records of calls, voice messages and the passwords in the
+    /// configuration are in it if --with names them. The file has secrets.
     Backup(BackupFlags),
     /// Replace users, call services and accounts of the panel by those of a backup
     ///

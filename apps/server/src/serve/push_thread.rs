@@ -17,6 +17,8 @@ use std::time::{self, Instant};
 const AT_ONCE: usize = 4;
 /// The time after which a thread looks for the end of the server.
 const TURN: time::Duration = time::Duration::from_millis(200);
+/// The interval between looks for requests that do not wait any more, such as cancelled ones.
+const SWEEP: time::Duration = TURN;
 /// The interval between searches for registrations that end.
 const ROUND: time::Duration = time::Duration::from_secs(15);
 /// The time before the end of its registration at which a phone that sleeps is notified.
@@ -46,6 +48,7 @@ impl PushThreads {
             local: Local::new(0, &hub.engine),
             hub: Arc::clone(hub),
             refreshed: HashMap::new(),
+            next_sweep: Instant::now() + SWEEP,
             next_round: Instant::now() + ROUND,
         };
         let ending = Arc::clone(&threads.ending);
@@ -85,6 +88,7 @@ struct Waits {
     local: Local,
     /// The ends of the registrations for which phones were notified, by user and contact.
     refreshed: HashMap<Binding, sip::Instant>,
+    next_sweep: Instant,
     next_round: Instant,
 }
 
@@ -97,6 +101,10 @@ impl Waits {
                 self.local.worker.not_woken(now, ticket, &mut self.local.out);
             }
             self.hub.carry_out(&mut self.local);
+            if Instant::now() >= self.next_sweep {
+                self.next_sweep = Instant::now() + SWEEP;
+                self.push.sweep(&self.local);
+            }
             if Instant::now() >= self.next_round {
                 self.next_round = Instant::now() + ROUND;
                 self.refresh();

@@ -66,7 +66,8 @@ pub enum Event {
 /// A phone that sleeps, and is to be woken by a push notification (RFC 8599). The owner keeps the
 /// ticket. When the user has [registered](Event::Registered), it calls
 /// [`Worker::woken`](crate::Worker::woken), and if that takes too long or the notification fails,
-/// [`Worker::not_woken`](crate::Worker::not_woken).
+/// [`Worker::not_woken`](crate::Worker::not_woken). The request may end without the owner:
+/// [`Worker::is_waiting`](crate::Worker::is_waiting).
 #[cfg(feature = "office")]
 #[derive(Clone, Debug)]
 pub struct Wake {
@@ -82,6 +83,8 @@ pub struct Wake {
     pub param: Box<[u8]>,
     /// The kind of request.
     pub reason: WakeReason,
+    /// The accounts that are charged for the request.
+    pub payers: Payers,
 }
 
 /// The kind of request that waits for a phone.

@@ -247,6 +247,15 @@ pub(crate) fn on_registered<R: RawMutex>(
     None
 }
 
+/// Returns true if the request of `ticket` still waits for a phone: it was not cancelled, and its
+/// transaction has not ended.
+#[cfg(feature = "office")]
+pub(crate) fn is_waiting<R: RawMutex>(tables: &Tables<R>, ticket: &Ticket) -> bool {
+    let Waiting::Phone(sleeper) = &ticket.0 else { return false };
+    let Sleeper { handle, index, .. } = **sleeper;
+    tables.transactions.read(handle, |context| context.is_waiting(index)).unwrap_or(false)
+}
+
 /// Handles a forwarded request with this `branch` that could not be sent on `flow`.
 pub(crate) fn on_undeliverable<R: RawMutex>(
     tables: &Tables<R>,

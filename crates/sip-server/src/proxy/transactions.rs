@@ -155,6 +155,14 @@ impl<R: RawMutex> Transactions<R> {
         Some(result)
     }
 
+    /// The result of `look` at the context that `handle` names, if it still exists.
+    #[cfg(feature = "office")]
+    pub(crate) fn read<T>(&self, handle: Handle, look: impl FnOnce(&Context) -> T) -> Option<T> {
+        let shard = self.shards.get(usize::from(handle.shard))?.lock();
+        let context = shard.slots.get(handle.slot as usize)?.context.as_ref()?;
+        (context.handle == handle).then(|| look(context))
+    }
+
     /// Calls `act` with the context of `branch`. `said`, of a response or a sent request, must be
     /// the identifying fields of the request.
     pub(crate) fn with_branch<T>(

@@ -103,12 +103,15 @@ fn a_phone_with_another_contact_is_recognised_by_its_token() {
 fn a_call_fails_if_the_phone_is_not_woken_and_ends_if_the_caller_cancels_it() {
     let mut rig = asleep();
     let wake = wanted(&calls(&mut rig));
-    assert_eq!(rig.not_woken(wake.ticket).response().status(), 480);
+    assert_eq!(rig.not_woken(wake.ticket.clone()).response().status(), 480);
+    assert!(!rig.is_waiting(&wake.ticket));
     let invite = Draft::invite("sip:bob@example.com");
     let wake = wanted(&rig.send(&udp(ALICE), &invite));
+    assert!(rig.is_waiting(&wake.ticket));
     let cancelled = rig.send(&udp(ALICE), &invite.with_method("CANCEL"));
     let statuses: Vec<u16> = cancelled.responses().map(|sent| sent.status()).collect();
     assert_eq!(statuses, [200, 487]);
+    assert!(!rig.is_waiting(&wake.ticket), "its place is free");
     register_on(&mut rig, 2, CONTACT);
     assert!(rig.woken(wake.ticket).expect("the ticket is used up").is_silent());
 }

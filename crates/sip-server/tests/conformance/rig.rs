@@ -235,6 +235,11 @@ impl Rig {
         Ok(self.take())
     }
 
+    /// Returns true if the request of `ticket` waits for its phone.
+    pub(crate) fn is_waiting(&self, ticket: &Ticket) -> bool {
+        self.worker.is_waiting(ticket)
+    }
+
     /// Reports that the phone of `ticket` was not woken.
     pub(crate) fn not_woken(&mut self, ticket: Ticket) -> Reaction {
         self.worker.not_woken(self.now, ticket, &mut self.out);

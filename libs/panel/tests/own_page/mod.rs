@@ -53,7 +53,7 @@ fn a_user_sees_and_changes_own_data_only() {
     }
     let put = Question::PutUser { user: ALICE.to_owned(), password: "0123456789".to_owned() };
     let delete = Question::DeleteMessage { user: ALICE.to_owned(), id: 7 };
-    let change = json!({ "busy": "carol", "do_not_disturb": false });
+    let change = json!({ "off": "all", "busy": "carol", "do_not_disturb": false });
     let services = Question::ChangeServices { user: ALICE.to_owned(), change };
     for expected in [put, delete, services] {
         assert!(asked.contains(&expected), "{expected:?}");
@@ -62,6 +62,22 @@ fn a_user_sees_and_changes_own_data_only() {
     for action in ["log in", "change services", "delete message", "put user"] {
         let is_it = |it: &&store::PanelAction| it.account == format!("user {ALICE}");
         assert!(actions.iter().filter(is_it).any(|it| it.action == action), "{action}");
+    }
+}
+
+#[test]
+fn a_form_is_one_change_and_one_that_changes_nothing_is_no_action() {
+    let mut rig = Rig::of_user();
+    asked(&rig);
+    let changes = |rig: &Rig| {
+        let actions = rig.data.actions.lock();
+        actions.iter().filter(|it| it.action == "change services").count()
+    };
+    for (form, expected) in [("busy=carol", 1), ("", 1), ("busy=&always=", 1), ("busy=carol", 2)] {
+        rig.post_own("/panel/me/services", form);
+        let is_change = |it: &&Question| matches!(it, Question::ChangeServices { .. });
+        assert_eq!(asked(&rig).iter().filter(is_change).count(), 1, "{form}");
+        assert_eq!(changes(&rig), expected, "{form}");
     }
 }
 

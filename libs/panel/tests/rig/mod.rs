@@ -118,8 +118,10 @@ impl Server for FakeServer {
             Question::ImportUsers { .. } => vec![json!({
                 "added": 3, "changed": 1, "unchanged": 2, "domain": text, "served": false,
             })],
+            Question::ChangeServices { change, .. } => {
+                vec![json!({ "changed": change["busy"] == "carol" })]
+            }
             Question::RemoveUser(_)
-            | Question::ChangeServices { .. }
             | Question::EndRegistration { .. }
             | Question::DeleteMessage { .. }
             | Question::Unban(_) => vec![json!({})],

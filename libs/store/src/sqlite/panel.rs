@@ -4,7 +4,8 @@ use super::failure::to;
 use super::services;
 use super::{Error, Sqlite};
 use crate::panel::{
-    MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData, PanelToken, PhoneLink, SecondFactor,
+    MAX_ACCOUNT_ACTIONS, MAX_OWN_ACTIONS, MAX_PANEL_ACTIONS, PanelAccount, PanelAction, PanelData,
+    PanelToken, PhoneLink, SecondFactor,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sip::digest::Ha1Set;
@@ -13,6 +14,9 @@ use sip_server::CallServices;
 /// The operations, as errors name them.
 const READ: &str = "read the data of the panel";
 const STORE: &str = "store the data of the panel";
+
+/// The number of actions that are stored between two deletions of the oldest ones, which read all.
+const ACTIONS_AT_ONCE: i64 = 100;
 
 impl PanelData for Sqlite {
     fn panel_accounts(&self) -> Result<Vec<PanelAccount>, Error> {
@@ -91,16 +95,20 @@ impl PanelData for Sqlite {
 
     fn add_panel_action(&self, action: &PanelAction) -> Result<(), Error> {
         let PanelAction { at, account, source, action, object, error } = action;
-        self.change(
-            "INSERT INTO panel_action (at, account, source, action, object, error)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![at.cast_signed(), account, source, action, object, error],
-        )?;
-        self.change(
-            "DELETE FROM panel_action WHERE id <= (SELECT max(id) FROM panel_action) - ?1",
-            params![MAX_PANEL_ACTIONS],
-        )
-        .map(drop)
+        let database = self.database();
+        let add = || -> rusqlite::Result<()> {
+            database
+                .prepare_cached(
+                    "INSERT INTO panel_action (at, account, source, action, object, error)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                )?
+                .execute(params![at.cast_signed(), account, source, action, object, error])?;
+            match database.last_insert_rowid() % ACTIONS_AT_ONCE {
+                0 => delete_old_actions(&database),
+                _ => Ok(()),
+            }
+        };
+        add().map_err(to(STORE))
     }
 
     fn panel_actions(&self, before: i64, most: usize) -> Result<Vec<(i64, PanelAction)>, Error> {
@@ -165,6 +173,32 @@ impl PanelData for Sqlite {
         };
         read().map_err(to("read the password of a user"))
     }
+}
+
+/// Deletes the oldest actions beyond the limits: of users and failed logins together, of each
+/// account, and of all accounts.
+fn delete_old_actions(database: &Connection) -> rusqlite::Result<()> {
+    database
+        .prepare_cached(
+            "WITH action AS (
+                 SELECT id, CASE
+                     WHEN account GLOB 'user *' THEN NULL
+                     WHEN error <> '' AND action IN ('log in', 'use the HTTP API') THEN NULL
+                     ELSE account END AS owner
+                 FROM panel_action
+             ), placed AS (
+                 SELECT id, owner,
+                     row_number() OVER (PARTITION BY owner ORDER BY id DESC) AS place,
+                     row_number() OVER (PARTITION BY owner IS NULL ORDER BY id DESC) AS among
+                 FROM action
+             )
+             DELETE FROM panel_action WHERE id IN (
+                 SELECT id FROM placed
+                 WHERE CASE WHEN owner IS NULL THEN place > ?1 ELSE place > ?2 OR among > ?3 END
+             )",
+        )?
+        .execute([MAX_OWN_ACTIONS, MAX_ACCOUNT_ACTIONS, MAX_PANEL_ACTIONS - MAX_OWN_ACTIONS])
+        .map(drop)
 }
 
 /// The LIKE pattern of texts that contain `part`, with a backslash as escape.
@@ -281,6 +315,7 @@ mod tests {
     use crate::sqlite::tests::open;
     use crate::{User, Users};
     use sip_server::Logins;
+    use std::collections::BTreeMap;
 
     fn account(name: &str, role: &str) -> PanelAccount {
         PanelAccount { name: name.into(), role: role.into(), password: "$x".into(), created: 7 }
@@ -350,29 +385,65 @@ mod tests {
         assert_eq!(storage.phone_links().unwrap(), [link(2, 7)]);
     }
 
+    /// Stores `count` actions of `account`, without a wait for the disk.
+    fn act(storage: &Sqlite, account: &str, action: &str, error: &str, count: u64) {
+        storage.database().execute_batch("PRAGMA synchronous = OFF").unwrap();
+        for at in 0..count {
+            let action = PanelAction {
+                at,
+                account: account.into(),
+                source: "192.0.2.1".into(),
+                action: action.into(),
+                object: String::new(),
+                error: error.into(),
+            };
+            storage.add_panel_action(&action).unwrap();
+        }
+    }
+
+    /// The number of stored actions of each account.
+    fn counts(storage: &Sqlite) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for (_, action) in storage.panel_actions(i64::MAX, usize::MAX >> 1).unwrap() {
+            *counts.entry(action.account).or_default() += 1;
+        }
+        counts
+    }
+
     #[test]
     fn actions_are_read_by_pages_and_the_oldest_are_deleted() {
         let directory = tempfile::tempdir().unwrap();
         let storage = open(directory.path());
-        storage.database().execute_batch("PRAGMA synchronous = OFF").unwrap();
-        let count = u64::from(MAX_PANEL_ACTIONS) + 5;
-        for at in 0..count {
-            let action = PanelAction {
-                at,
-                account: "eve".into(),
-                source: "192.0.2.1".into(),
-                action: "login".into(),
-                object: String::new(),
-                error: String::new(),
-            };
-            storage.add_panel_action(&action).unwrap();
-        }
+        let count = u64::from(MAX_ACCOUNT_ACTIONS) + 100;
+        act(&storage, "eve", "log in", "", count);
         let page = storage.panel_actions(i64::MAX, 3).unwrap();
         let times: Vec<_> = page.iter().map(|(_, action)| action.at).collect();
         assert_eq!(times, [count - 1, count - 2, count - 3]);
         let rest = storage.panel_actions(page[2].0, usize::MAX >> 1).unwrap();
-        assert_eq!(rest.len(), MAX_PANEL_ACTIONS as usize - 3);
-        assert_eq!(rest.last().unwrap().1.at, 5);
+        assert_eq!(rest.len(), MAX_ACCOUNT_ACTIONS as usize - 3);
+        assert_eq!(rest.last().unwrap().1.at, 100);
+    }
+
+    #[test]
+    fn actions_of_users_and_failed_logins_and_those_of_one_account_push_out_no_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        act(&storage, "eve", "remove user", "", 1);
+        act(&storage, "user mallory@a.com", "change services", "", 2_999);
+        act(&storage, "eve", "log in", "wrong name or password", 1_000);
+        act(&storage, "", "use the HTTP API", "wrong token", 1_000);
+        let found = counts(&storage);
+        assert_eq!(found["eve"] + found[""], 1 + MAX_OWN_ACTIONS as usize, "{found:?}");
+        assert_eq!(found.get("user mallory@a.com"), None);
+        act(&storage, "oscar", "change services", "", u64::from(MAX_PANEL_ACTIONS));
+        act(&storage, "token x", "change services", "", u64::from(MAX_PANEL_ACTIONS) / 4);
+        let found = counts(&storage);
+        let [of_oscar, most] = [found["oscar"], MAX_ACCOUNT_ACTIONS as usize];
+        assert_eq!(of_oscar, most);
+        let actions = storage.panel_actions(i64::MAX, usize::MAX >> 1).unwrap();
+        let first = actions.last().unwrap();
+        assert_eq!((&*first.1.account, &*first.1.action), ("eve", "remove user"));
+        assert!(actions.len() <= MAX_PANEL_ACTIONS as usize);
     }
 
     #[test]

@@ -9,9 +9,10 @@ use crate::{
     Change, Difference, Error, PanelSet, Replace, Replaced, Replacement, StoredCall, User,
     UserServices, UserSet,
 };
-use rusqlite::{Transaction, params};
+use rusqlite::Transaction;
+use sip::Instant;
 use sip_server::CallServices;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// The operation, as errors name it.
@@ -183,16 +184,34 @@ fn replace_panel(
 
 /// Adds the calls that are not stored yet. Returns their number.
 fn add_calls(transaction: &Transaction<'_>, calls: &[StoredCall]) -> rusqlite::Result<u64> {
-    let mut added = 0;
-    let mut is_there =
-        transaction.prepare("SELECT 1 FROM call WHERE ended = ?1 AND record = ?2")?;
-    for call in calls {
-        if !is_there.exists(params![calls::micros(call.ended), call.record])? {
-            calls::insert(transaction, call)?;
-            added += 1;
-        }
+    let mut select = transaction.prepare("SELECT record FROM call WHERE ended = ?1")?;
+    let missing = missing(calls, |ended| {
+        select.query_map([calls::micros(ended)], |row| row.get(0))?.collect()
+    })?;
+    missing.iter().try_for_each(|call| calls::insert(transaction, call))?;
+    Ok(missing.len() as u64)
+}
+
+/// The calls that are not stored yet, in their order. `stored` returns the stored records of calls
+/// that ended at a time. It is called once for each time: many calls may have the same one, in a
+/// file of an attacker, and after the end of a server.
+fn missing<'c>(
+    calls: &'c [StoredCall],
+    mut stored: impl FnMut(Instant) -> rusqlite::Result<HashSet<String>>,
+) -> rusqlite::Result<Vec<&'c StoredCall>> {
+    let mut by_time: Vec<(usize, &StoredCall)> = calls.iter().enumerate().collect();
+    by_time.sort_by_key(|(_, call)| call.ended);
+    let mut missing = Vec::new();
+    for group in by_time.chunk_by(|(_, one), (_, other)| one.ended == other.ended) {
+        let stored = stored(group[0].1.ended)?;
+        let mut seen = HashSet::new();
+        let is_new = |(_, call): &&(usize, &'c StoredCall)| {
+            !stored.contains(&call.record) && seen.insert(call.record.as_str())
+        };
+        missing.extend(group.iter().filter(is_new).copied());
     }
-    Ok(added)
+    missing.sort_unstable_by_key(|(place, _)| *place);
+    Ok(missing.into_iter().map(|(_, call)| call).collect())
 }
 
 #[cfg(test)]

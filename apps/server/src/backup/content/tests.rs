@@ -69,7 +69,7 @@ fn each_kind_of_line_is_read() {
     let panel = data.panel.unwrap();
     assert_eq!((panel.accounts.len(), panel.tokens.len()), (1, 1));
     assert_eq!(panel.accounts[0].1.as_ref().unwrap().used, 5);
-    assert_eq!(content.configuration.unwrap(), "domains = [\"a.com\"]\n");
+    assert_eq!(content.configuration.unwrap().text, "domains = [\"a.com\"]\n");
     assert_eq!((content.certificates.len(), content.messages.len()), (1, 1));
     // The last end of a line may be missing.
     assert!(read(&mut text.trim_end().as_bytes()).is_ok());

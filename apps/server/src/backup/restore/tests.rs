@@ -1,6 +1,6 @@
 use super::*;
 use crate::accounts::{self, Identity, ServiceChange};
-use crate::backup::{Line, make};
+use crate::backup::{Line, has_blank_passwords, make};
 use crate::storage::tests::{all, open};
 use crate::voicemail::Files;
 use media_server::Recording;
@@ -191,6 +191,39 @@ fn parts_with_secrets_and_speech_are_there_only_when_named() {
         assert!(!text.contains(kind) && site.backup().contains(kind), "{kind}");
     }
     assert!(!text.contains("\"secret\"}"), "{text}");
+}
+
+#[test]
+fn passwords_in_the_configuration_are_there_only_when_named() {
+    let site = Site::filled();
+    let file = site.folder.path().join("barebell.toml");
+    let with = |password: &str| {
+        format!(
+            "[[trunks]]\nname = \"a\"\naccounts = [{{ user = \"1\", password = \"{password}\" }}]\n"
+        )
+    };
+    fs::write(&file, with("SECRET")).unwrap();
+    let [usual, whole] = [&[][..], &[Part::Secrets]].map(|with| site.backup_of(with));
+    assert!(!usual.contains("SECRET") && whole.contains("SECRET"), "{usual}");
+    let is_blank = |text: &str| text.lines().any(|it| has_blank_passwords(&Line(it.to_owned())));
+    assert!(is_blank(&usual) && !is_blank(&whole));
+    let compared = |text: &str| {
+        let stored = Stored { config_file: Some(&file), ..site.stored() };
+        let wish = Wish { is_trial: true, ..Wish::default() };
+        let report = restore(&stored, &mut text.as_bytes(), &wish, &|_, _| Ok(())).unwrap();
+        (report.same_configuration.unwrap(), report.notes.iter().any(|it| it.contains("blank")))
+    };
+    assert_eq!((compared(&usual), compared(&whole)), ((true, false), (true, false)));
+    fs::write(&file, with("OTHER")).unwrap();
+    assert_eq!((compared(&usual), compared(&whole)), ((true, false), (false, false)));
+    fs::write(&file, "domains = [\"a.com\"]\n").unwrap();
+    assert_eq!((compared(&usual), compared(&whole)), ((false, true), (false, false)));
+    // A text without passwords is whole. A text that is not TOML is an error.
+    assert!(!is_blank(&site.backup_of(&[])));
+    fs::write(&file, "password = \"SECRET").unwrap();
+    let stored = Stored { config_file: Some(&file), ..site.stored() };
+    let error = make(&stored, &[], &mut |_| true).unwrap_err();
+    assert!(error.contains("not TOML") && !error.contains("SECRET"), "{error}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::time;
 pub(crate) struct SharedPush {
     wait: time::Duration,
     waiting: Mutex<Waiting<Ticket>>,
-    /// Notified after a change of `waiting`.
+    /// Notified after a wait has failed.
     changed: Condvar,
     queue: SyncSender<Notification>,
     /// The other end of `queue`, which one thread at a time waits at.
@@ -51,28 +51,37 @@ impl SharedPush {
     /// that have registered.
     pub(in crate::serve) fn exchange(&self, now: Instant, local: &mut Local) {
         for wake in std::mem::take(&mut local.wakes) {
-            let user = wake.user.clone();
+            let (user, ticket) = (wake.user.clone(), wake.ticket.clone());
             match self.admit(wake) {
                 // The phone may have registered meanwhile.
-                Ok(()) => local.registered.push(user),
+                Ok(number) => {
+                    if local.worker.woken(now, ticket, &mut local.out).is_ok() {
+                        self.waiting.lock().registered(&user, &[number]);
+                    }
+                }
                 Err(ticket) => local.worker.not_woken(now, ticket, &mut local.out),
             }
         }
         for user in std::mem::take(&mut local.registered) {
-            let tickets = self.waiting.lock().take(&user);
-            for waiter in tickets {
-                let again =
-                    waiter.kept(|ticket| local.worker.woken(now, ticket, &mut local.out).err());
-                if let Some(waiter) = again {
-                    self.waiting.lock().put_back(&user, waiter);
-                }
-            }
+            // They stay in their places meanwhile: another phone may register now.
+            let mut waiting = self.waiting.lock().of_user(&user);
+            waiting.retain(|(_, ticket)| {
+                local.worker.woken(now, ticket.clone(), &mut local.out).is_ok()
+            });
+            let woken: Vec<u64> = waiting.iter().map(|(number, _)| *number).collect();
+            self.waiting.lock().registered(&user, &woken);
         }
     }
 
-    /// Has the phone of `wake` notified. Returns its ticket if a limit forbids it.
-    fn admit(&self, wake: Wake) -> Result<(), Ticket> {
-        let Wake { ticket, user, provider, prid, param, reason } = wake;
+    /// Gives back the places of cancelled requests, and of requests of ended transactions.
+    pub(in crate::serve) fn sweep(&self, local: &Local) {
+        self.waiting.lock().sweep(|ticket| local.worker.is_waiting(ticket));
+    }
+
+    /// Has the phone of `wake` notified. Returns the number of the request that waits, or its
+    /// ticket if a limit forbids it.
+    fn admit(&self, wake: Wake) -> Result<u64, Ticket> {
+        let Wake { ticket, user, provider, prid, param, reason, payers } = wake;
         let reason = match reason {
             WakeReason::Call => Reason::Call,
             WakeReason::Message => Reason::Message,
@@ -81,20 +90,23 @@ impl SharedPush {
         let notification = Notification { user, provider, prid, param, reason };
         let deadline = time::Instant::now() + self.wait;
         let mut waiting = self.waiting.lock();
-        let admitted = waiting.add(&notification.user, &notification.prid, ticket, deadline);
-        let is_new = admitted.inspect_err(|_| {
+        let (user, prid) = (&notification.user, &notification.prid);
+        let admitted = waiting.add(user, prid, ticket, payers, deadline);
+        let admitted = admitted.inspect_err(|_| {
             self.refused.fetch_add(1, Ordering::Relaxed);
             log::warn("push", || {
                 let user = String::from_utf8_lossy(&notification.user).into_owned();
-                format!("a phone of {user} is not notified: too many notifications, or requests that wait")
+                format!(
+                    "a phone of {user} is not notified: too many notifications, or requests that \
+                     wait, in all, for this user or of this caller"
+                )
             });
         })?;
         drop(waiting);
-        self.changed.notify_all();
-        if is_new {
+        if admitted.is_new {
             self.notify(notification);
         }
-        Ok(())
+        Ok(admitted.number)
     }
 
     /// Queues `notification`. Returns false if the queue is full.

@@ -48,6 +48,7 @@ impl Context {
             prid: prid.into(),
             param: param.into(),
             reason,
+            payers: search.plan.payers,
         })));
         true
     }
@@ -91,13 +92,18 @@ impl Context {
         self.conclude(env);
     }
 
+    /// Returns true if branch `index` waits for a phone.
+    pub(crate) fn is_waiting(&self, index: u8) -> bool {
+        let fork = self.branches.get(usize::from(index));
+        fork.is_some_and(|fork| matches!(fork.state, ForkState::Locating))
+    }
+
     /// Returns true if branch `index` waited.
     fn ends_waiting(&mut self, index: u8) -> bool {
-        let fork = self.branches.get_mut(usize::from(index));
-        let Some(fork) = fork.filter(|fork| matches!(fork.state, ForkState::Locating)) else {
+        if !self.is_waiting(index) {
             return false;
-        };
-        fork.state = ForkState::Over;
+        }
+        self.branches[usize::from(index)].state = ForkState::Over;
         true
     }
 }

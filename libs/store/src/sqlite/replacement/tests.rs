@@ -3,7 +3,6 @@ use crate::sqlite::tests::{all, open};
 use crate::{
     CallFilter, CallRecords, PanelAccount, PanelData, PanelToken, SecondFactor, StoredCall, Users,
 };
-use sip::Instant;
 use sip::digest::Ha1Set;
 use sip_server::{AuthName, Logins};
 
@@ -159,4 +158,38 @@ fn a_failure_changes_nothing() {
     bad.users = Some(UserSet { users, realms: BTreeMap::new() });
     assert!(storage.replace(&bad, false).is_err());
     assert!(state(&storage) == before, "a part was stored");
+}
+
+/// A call that ended at `ended`, with a record of its own.
+fn call_with(ended: u64, number: u32) -> StoredCall {
+    StoredCall { record: format!("{{\"number\":{number}}}"), ..call(ended) }
+}
+
+#[test]
+fn stored_records_are_read_once_for_each_time() {
+    let mut calls: Vec<_> = (0..20_000).map(|number| call_with(7, number)).collect();
+    calls.extend((0..100).map(|number| call_with(number, 1)));
+    calls.push(call_with(7, 5));
+    let mut looks = 0;
+    let missing = missing(&calls, |ended| {
+        looks += 1;
+        let is_stored = ended == Instant::from_micros(7);
+        Ok(is_stored.then(|| call_with(7, 3).record).into_iter().collect())
+    });
+    let missing = missing.unwrap();
+    assert_eq!(looks, 100);
+    // One was stored, and two are there twice.
+    assert_eq!(missing.len(), calls.len() - 3);
+    assert_eq!(missing[3].record, call_with(7, 4).record, "they keep their order");
+}
+
+#[test]
+fn many_records_of_one_time_are_added_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = open(directory.path());
+    let calls: Vec<_> = (0..20_000).chain([5, 5]).map(|number| call_with(7, number)).collect();
+    let data = Replacement { calls, ..Replacement::default() };
+    assert_eq!(storage.replace(&data, true).unwrap().calls, 20_000);
+    assert_eq!(storage.replace(&data, false).unwrap().calls, 20_000);
+    assert_eq!(storage.replace(&data, false).unwrap().calls, 0);
 }
