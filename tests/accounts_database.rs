@@ -255,6 +255,7 @@ fn message(second: u64, body: &[u8]) -> KeptMessage {
         sender: b"<sip:alice@a.com>".to_vec(),
         content_type: b"text/plain".to_vec(),
         body: body.to_vec(),
+        is_proved: true,
     }
 }
 
@@ -285,13 +286,35 @@ fn kept_messages_come_back_in_order_within_limits_and_are_stored_once() {
     assert_eq!(table.purge_messages(third).expect("deleted"), 1);
     assert_eq!(oldest(), Oldest::None);
     // It connects again after an error, and adds columns that an older table lacks.
-    postgres.sql("ALTER TABLE barebell_message DROP claimed_by, DROP claimed_until");
+    postgres.sql("ALTER TABLE barebell_message DROP claimed_by, DROP claimed_until, DROP proved");
     postgres.crash();
     assert!(table.users_with_messages().is_err());
     postgres.restart();
     assert_eq!(table.users_with_messages().expect("users"), ["carol@a.com"]);
     let text = "SELECT convert_from(body, 'UTF8') FROM barebell_message";
     assert_eq!(postgres.sql(text).trim(), "four");
+}
+
+#[test]
+fn unproved_messages_get_a_quarter_of_the_limits() {
+    let postgres = Postgres::start();
+    let table = messages(&postgres, "one");
+    let limits = MessageLimits { of_user: 8, all: 12 };
+    let mut second = 0;
+    let mut keep = |user: &str, is_proved| {
+        second += 1;
+        let message = KeptMessage { is_proved, ..message(second, b"x") };
+        table.keep_message(user, &message, limits).expect("an answer")
+    };
+    assert_eq!([(); 3].map(|()| keep("bob@a.com", false)), [true, true, false], "of the user");
+    assert_eq!([(); 2].map(|()| keep("carol@a.com", false)), [true, false], "in all");
+    let kept = [true, true, true, true, true, true, false];
+    assert_eq!([(); 7].map(|()| keep("bob@a.com", true)), kept);
+    let Oldest::Message { message, .. } = table.oldest_message("bob@a.com").expect("an answer")
+    else {
+        panic!("no message")
+    };
+    assert!(!message.is_proved);
 }
 
 #[test]

@@ -14,6 +14,8 @@ pub struct KeptMessage {
     pub content_type: Vec<u8>,
     /// The body.
     pub body: Vec<u8>,
+    /// True if the sender was authenticated or trusted.
+    pub is_proved: bool,
 }
 
 /// The first of the kept messages of a user.
@@ -41,10 +43,21 @@ pub struct MessageLimits {
     pub all: u64,
 }
 
+impl MessageLimits {
+    /// The limits of unproved messages: a quarter, rounded up. So strangers leave room for the
+    /// messages of users.
+    #[must_use]
+    pub const fn of_unproved(self) -> Self {
+        const PART: u64 = 4;
+        Self { of_user: self.of_user.div_ceil(PART), all: self.all.div_ceil(PART) }
+    }
+}
+
 /// The storage of kept messages. Every method may block.
 pub trait KeptMessages: Send + Sync {
-    /// Stores a message for `user`, which is `name@domain`. Returns false at a limit. When this
-    /// returns, the message survives a power loss.
+    /// Stores a message for `user`, which is `name@domain`. Returns false at a limit of `limits`, or
+    /// at one of [`MessageLimits::of_unproved`] for the unproved ones. When this returns, the
+    /// message survives a power loss.
     ///
     /// # Errors
     /// [`Error`] if the storage fails.

@@ -406,6 +406,7 @@ mod tests {
             sender: b"<sip:alice@example.com>".to_vec(),
             content_type: b"text/plain".to_vec(),
             body: body.into(),
+            is_proved: true,
         }
     }
 

@@ -388,7 +388,8 @@ fn find_targets<R: RawMutex>(
                     Ok(user) => (user, Ok(())),
                     Err(status) => ((called.clone(), None), Err(status)),
                 };
-                kept::lead_to_keeper(incoming, &called, found, targets, env).map(|()| user)
+                let sender = (incoming, authorization);
+                kept::lead_to_keeper(shared, sender, &called, found, targets, env).map(|()| user)
             };
             let (user, stages) =
                 user.map_err(|status| miss(shared, incoming, authorization, status, env))?;
@@ -451,7 +452,7 @@ fn miss<R: RawMutex>(
     status: Status,
     env: &mut Env<'_>,
 ) -> Refusal {
-    let Incoming { message, flow, trust, account, .. } = incoming;
+    let Incoming { message, flow, account, .. } = incoming;
     match status {
         Status::NOT_FOUND if shared.lacks_users.load(Ordering::Relaxed) => {
             env.counters.unknown_for_now.add();
@@ -460,8 +461,7 @@ fn miss<R: RawMutex>(
         Status::NOT_FOUND => env.counters.not_found.add(),
         _ => env.counters.unavailable.add(),
     }
-    let is_stranger = *trust == Trust::Stranger && !flow.is_internal();
-    if matches!(authorization, Authorization::Unproved) && is_stranger {
+    if authorization.is_of_stranger(incoming) {
         if !shared.admission.admit_miss(*account, env.now, &env.settings.config.limits) {
             env.counters.foreign_limited.add();
             return Refusal::ForNow { seconds: 10 };

@@ -3,7 +3,8 @@
 use super::token::Identity;
 use crate::core::address_of_record::AddressOfRecord;
 use crate::core::event::Env;
-use crate::core::settings::DomainIndex;
+use crate::core::incoming::Incoming;
+use crate::core::settings::{DomainIndex, Trust};
 use crate::core::shared::Shared;
 use crate::core::trunks::TrunkId;
 use alloc::vec::Vec;
@@ -40,6 +41,12 @@ impl Authorization {
             Self::User(user) => Some(user),
             Self::Dialog(_) | Self::Trunk(_) | Self::Unproved => None,
         }
+    }
+
+    /// True if the sender of `incoming` is a stranger: it has proved no name, and is not trusted.
+    pub(crate) fn is_of_stranger(&self, incoming: &Incoming<'_, '_>) -> bool {
+        let is_stranger = incoming.trust == Trust::Stranger && !incoming.flow.is_internal();
+        matches!(self, Self::Unproved) && is_stranger
     }
 
     /// The local name that may be given in From, also later in the dialog.

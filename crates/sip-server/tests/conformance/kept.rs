@@ -1,6 +1,6 @@
 //! Messages that the owner keeps for users without a reachable phone (RFC 3428).
 
-use crate::rig::{ALICE, BOB, Draft, Rig, closed_config, open_config, tcp, udp};
+use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, closed_config, open_config, tcp, udp};
 use barebell_sip_server::config::Push;
 use barebell_sip_server::{Config, Event};
 use sip::{Duration, Endpoint, HeaderName};
@@ -19,7 +19,7 @@ fn a_message_for_a_user_without_a_phone_goes_to_the_keeper() {
     let reaction = rig.send(&udp(ALICE), &message());
     let kept = reaction.forwarded();
     assert_eq!(kept.flow.endpoint(), Some(Endpoint::Keeper));
-    let route = "<sip:keeper@keeper.invalid;lr;of=bob%40example.com>";
+    let route = "<sip:keeper@keeper.invalid;lr;of=bob%40example.com;proved>";
     let found = kept.value(HeaderName::Route);
     assert!(found == route || found == route.replace("%40", "@"), "{found}");
     let accepted = rig.receive(&kept.flow, &kept.answer(202, "keeper", ""));
@@ -28,6 +28,29 @@ fn a_message_for_a_user_without_a_phone_goes_to_the_keeper() {
     assert_eq!(rig.send(&udp(ALICE), &unknown).status(), 404);
     let call = Draft::invite("sip:bob@example.com");
     assert_eq!(rig.send(&udp(ALICE), &call).status(), 480, "calls are not kept");
+}
+
+#[test]
+fn messages_of_strangers_have_the_rate_of_absent_users_and_no_proof() {
+    let mut rig = rig(closed_config());
+    let ours = rig.send_as("alice", &udp(ALICE), &message()).forwarded().clone();
+    assert!(ours.value(HeaderName::Route).ends_with(";proved>"), "{ours:?}");
+    let draft = message().with("From", "<sip:x@elsewhere.example>;tag=1");
+    let mut statuses = Vec::new();
+    for _ in 0..15 {
+        let reaction = rig.send(&udp(STRANGER), &draft.next());
+        statuses.push(match reaction.requests().next() {
+            Some(kept) => {
+                assert_eq!(kept.flow.endpoint(), Some(Endpoint::Keeper));
+                assert!(!kept.value(HeaderName::Route).contains("proved"), "{kept:?}");
+                202
+            }
+            None => reaction.status(),
+        });
+    }
+    assert_eq!(statuses, [[202; 10].as_slice(), &[503; 5]].concat());
+    let ours = rig.send_as("alice", &udp(ALICE), &message().next());
+    assert_eq!(ours.forwarded().flow.endpoint(), Some(Endpoint::Keeper), "a user");
 }
 
 #[test]

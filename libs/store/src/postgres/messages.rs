@@ -21,19 +21,25 @@ const TABLE: &str = "
         body bytea NOT NULL
     );
     ALTER TABLE barebell_message ADD COLUMN IF NOT EXISTS claimed_by text,
-        ADD COLUMN IF NOT EXISTS claimed_until timestamptz;
+        ADD COLUMN IF NOT EXISTS claimed_until timestamptz,
+        ADD COLUMN IF NOT EXISTS proved boolean NOT NULL DEFAULT true;
     CREATE INDEX IF NOT EXISTS barebell_message_account ON barebell_message (account, id);
     CREATE INDEX IF NOT EXISTS barebell_message_received ON barebell_message (received);
     CREATE UNIQUE INDEX IF NOT EXISTS barebell_message_once
-        ON barebell_message (account, received, md5(sender || body));";
+        ON barebell_message (account, received, md5(sender || body));
+    CREATE INDEX IF NOT EXISTS barebell_message_unproved
+        ON barebell_message (account) WHERE NOT proved;";
 
 /// The update of a row that is there has no effect, but it counts as one.
 const INSERT: &str = "
-    INSERT INTO barebell_message (account, received, sender, content_type, body)
+    INSERT INTO barebell_message (account, received, sender, content_type, body, proved)
     SELECT $1::text, 'epoch'::timestamptz + $2::bigint * interval '1 microsecond',
-        $3::bytea, $4::bytea, $5::bytea
-    WHERE (SELECT count(*) FROM barebell_message WHERE account = $1) < $6::bigint
-    AND (SELECT count(*) FROM barebell_message) < $7::bigint
+        $3::bytea, $4::bytea, $5::bytea, $6::boolean
+    WHERE (SELECT count(*) FROM barebell_message WHERE account = $1) < $7::bigint
+    AND (SELECT count(*) FROM barebell_message) < $8::bigint
+    AND ($6 OR (SELECT count(*) FROM barebell_message WHERE account = $1 AND NOT proved)
+        < $9::bigint
+    AND (SELECT count(*) FROM barebell_message WHERE NOT proved) < $10::bigint)
     ON CONFLICT (account, received, md5(sender || body))
     DO UPDATE SET received = EXCLUDED.received";
 
@@ -48,10 +54,10 @@ const OLDEST: &str = "
         SET claimed_by = $2, claimed_until = clock_timestamp() + interval '2 minutes'
         FROM oldest WHERE t.id = oldest.id
         AND (t.claimed_by IS NULL OR t.claimed_by = $2 OR t.claimed_until < clock_timestamp())
-        RETURNING t.id, t.received, t.sender, t.content_type, t.body
+        RETURNING t.id, t.received, t.sender, t.content_type, t.body, t.proved
     )
     SELECT claimed.id, (extract(epoch FROM claimed.received) * 1000000)::bigint,
-        claimed.sender, claimed.content_type, claimed.body
+        claimed.sender, claimed.content_type, claimed.body, claimed.proved
     FROM oldest LEFT JOIN claimed USING (id)";
 
 const DELETE: &str = "DELETE FROM barebell_message WHERE id = $1";
@@ -95,7 +101,7 @@ impl MessageTable {
         let mut client = match kept.take() {
             Some(client) => client,
             None => {
-                let place = ("barebell_message", "claimed_until");
+                let place = ("barebell_message", "proved");
                 self.place.connect_to_table(place, TABLE).map_err(to(doing))?
             }
         };
@@ -113,12 +119,27 @@ impl KeptMessages for MessageTable {
         message: &KeptMessage,
         limits: MessageLimits,
     ) -> Result<bool, Error> {
-        let KeptMessage { received, sender, content_type, body } = message;
-        let [of_user, all] =
-            [limits.of_user, limits.all].map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        let KeptMessage { received, sender, content_type, body, is_proved } = message;
+        let number = |limit| i64::try_from(limit).unwrap_or(i64::MAX);
+        let of = |limits: MessageLimits| [number(limits.of_user), number(limits.all)];
+        let ([of_user, all], [of_unproved, unproved]) = (of(limits), of(limits.of_unproved()));
         let received = micros(*received);
         let rows = self.with("keep a message", |client| {
-            client.execute(INSERT, &[&user, &received, sender, content_type, body, &of_user, &all])
+            client.execute(
+                INSERT,
+                &[
+                    &user,
+                    &received,
+                    sender,
+                    content_type,
+                    body,
+                    is_proved,
+                    &of_user,
+                    &all,
+                    &of_unproved,
+                    &unproved,
+                ],
+            )
         })?;
         Ok(rows > 0)
     }
@@ -132,10 +153,9 @@ impl KeptMessages for MessageTable {
             let received: i64 = row.try_get(1)?;
             let received = Instant::from_micros(received.unsigned_abs());
             let (sender, content_type, body) = (row.try_get(2)?, row.try_get(3)?, row.try_get(4)?);
-            Ok(Oldest::Message {
-                id,
-                message: KeptMessage { received, sender, content_type, body },
-            })
+            let is_proved = row.try_get(5)?;
+            let message = KeptMessage { received, sender, content_type, body, is_proved };
+            Ok(Oldest::Message { id, message })
         })
     }
 

@@ -14,15 +14,19 @@ impl KeptMessages for Sqlite {
         limits: MessageLimits,
     ) -> Result<bool, Error> {
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        let KeptMessage { received, sender, content_type, body } = message;
+        let KeptMessage { received, sender, content_type, body, is_proved } = message;
+        let of_unproved = limits.of_unproved();
         let database = self.database();
         let keep = || {
             database
                 .prepare_cached(
-                    "INSERT INTO message (user, received, sender, content_type, body) \
-                     SELECT ?1, ?2, ?3, ?4, ?5 \
-                     WHERE (SELECT count(*) FROM message WHERE user = ?1) < ?6 \
-                     AND (SELECT count(*) FROM message) < ?7",
+                    "INSERT INTO message (user, received, sender, content_type, body, proved) \
+                     SELECT ?1, ?2, ?3, ?4, ?5, ?6 \
+                     WHERE (SELECT count(*) FROM message WHERE user = ?1) < ?7 \
+                     AND (SELECT count(*) FROM message) < ?8 \
+                     AND (?6 \
+                     OR (SELECT count(*) FROM message WHERE user = ?1 AND proved = 0) < ?9 \
+                     AND (SELECT count(*) FROM message WHERE proved = 0) < ?10)",
                 )?
                 .execute(params![
                     user,
@@ -30,8 +34,11 @@ impl KeptMessages for Sqlite {
                     sender,
                     content_type,
                     body,
+                    is_proved,
                     number(limits.of_user),
-                    number(limits.all)
+                    number(limits.all),
+                    number(of_unproved.of_user),
+                    number(of_unproved.all)
                 ])
         };
         keep().map(|rows| rows > 0).map_err(to("keep a message"))
@@ -42,14 +49,15 @@ impl KeptMessages for Sqlite {
         let read = || {
             database
                 .prepare_cached(
-                    "SELECT id, received, sender, content_type, body FROM message \
+                    "SELECT id, received, sender, content_type, body, proved FROM message \
                      WHERE user = ?1 ORDER BY id LIMIT 1",
                 )?
                 .query_row([user], |row| {
                     let received: i64 = row.get(1)?;
                     let received = Instant::from_micros(received.unsigned_abs());
                     let (sender, content_type, body) = (row.get(2)?, row.get(3)?, row.get(4)?);
-                    let message = KeptMessage { received, sender, content_type, body };
+                    let is_proved = row.get(5)?;
+                    let message = KeptMessage { received, sender, content_type, body, is_proved };
                     Ok(Oldest::Message { id: row.get(0)?, message })
                 })
                 .optional()
@@ -100,7 +108,33 @@ mod tests {
             sender: b"<sip:alice@example.com>".to_vec(),
             content_type: b"text/plain".to_vec(),
             body: body.into(),
+            is_proved: true,
         }
+    }
+
+    #[test]
+    fn unproved_messages_get_a_quarter_of_the_limits() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let limits = MessageLimits { of_user: 8, all: 12 };
+        let keep = |user: &str, is_proved| {
+            let message = KeptMessage { is_proved, ..message(1, "x") };
+            storage.keep_message(user, &message, limits).unwrap()
+        };
+        assert_eq!([(); 3].map(|()| keep("bob@a", false)), [true, true, false], "of the user");
+        assert_eq!([(); 2].map(|()| keep("carol@a", false)), [true, false], "in all");
+        assert_eq!(
+            [(); 7].map(|()| keep("bob@a", true)),
+            [true, true, true, true, true, true, false]
+        );
+        assert_eq!([(); 4].map(|()| keep("dave@a", true)), [true, true, true, false]);
+        let Oldest::Message { id, message } = storage.oldest_message("bob@a").unwrap() else {
+            panic!("no message")
+        };
+        assert!(!message.is_proved);
+        storage.delete_message(id).unwrap();
+        assert!(keep("carol@a", false), "there is room again");
+        assert_eq!(MessageLimits { of_user: 1, all: u64::MAX }.of_unproved().of_user, 1);
     }
 
     #[test]

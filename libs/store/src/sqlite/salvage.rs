@@ -69,7 +69,11 @@ pub(super) fn salvage(path: &Path, reason: String, log: Log) -> Result<(), Error
     let calls = copy("call", &["id"], "ended, caller, callee, failed, record")?;
     let services = "always, busy, no_answer, unreachable, no_answer_after, do_not_disturb";
     let services = copy("call_services", &["domain", "name"], services)?;
-    let messages = copy("message", &["id"], "user, received, sender, content_type, body")?;
+    let mut columns = "user, received, sender, content_type, body".to_owned();
+    if damaged.prepare("SELECT proved FROM message").is_ok() {
+        columns += ", proved";
+    }
+    let messages = copy("message", &["id"], &columns)?;
     for (table, key, rest) in panel_tables::COPIED {
         copy(table, &[key], rest)?;
     }

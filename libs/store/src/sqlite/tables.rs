@@ -18,7 +18,7 @@ pub(super) const SECRET: &str = "secret";
 pub(super) const REALMS: &str = "realms";
 
 /// The migrations, each from one schema version to the next. The first one creates the tables.
-pub(super) const STEPS: [&str; 13] = [
+pub(super) const STEPS: [&str; 14] = [
     TABLES,
     LOGINS,
     RECORDS,
@@ -32,6 +32,7 @@ pub(super) const STEPS: [&str; 13] = [
     panel_tables::SECOND_FACTORS,
     panel_tables::PHONE_LINKS,
     CALL_ORDERS,
+    MESSAGE_SENDERS,
 ];
 
 /// The key of the setting that is present once records of calls were imported.
@@ -52,6 +53,12 @@ const MESSAGES: &str = "
     ) STRICT;
     CREATE INDEX message_user ON message (user, id);
     CREATE INDEX message_received ON message (received);
+";
+
+/// `proved` is 0 if the sender of a message is a stranger. Messages stored before count as proved.
+const MESSAGE_SENDERS: &str = "
+    ALTER TABLE message ADD COLUMN proved INTEGER NOT NULL DEFAULT 1;
+    CREATE INDEX message_unproved ON message (user) WHERE proved = 0;
 ";
 
 /// No change of the tables. The records of bindings contain a User-Agent, which earlier versions

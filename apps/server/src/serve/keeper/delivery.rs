@@ -30,7 +30,7 @@ impl Request {
         if message.method() != Some(Method::Message) {
             return Err(Status::METHOD_NOT_ALLOWED);
         }
-        let user = user_of(message).ok_or(Status::NOT_FOUND)?;
+        let (user, is_proved) = user_of(message).ok_or(Status::NOT_FOUND)?;
         let from = message.value(HeaderName::From).unwrap_or_default();
         let from = NameAddr::parse(HeaderName::From, from).map_err(|_| Status::BAD_REQUEST)?;
         let content_type = message.value(HeaderName::ContentType).unwrap_or(b"text/plain");
@@ -42,17 +42,19 @@ impl Request {
         let mut sender = Vec::new();
         ("<", from.uri_bytes, ">").encode(&mut sender);
         let (content_type, body) = (content_type.to_vec(), body.to_vec());
-        Ok(Self { user, message: KeptMessage { received, sender, content_type, body } })
+        let message = KeptMessage { received, sender, content_type, body, is_proved };
+        Ok(Self { user, message })
     }
 }
 
-/// The user of a request, as the engine names it in the first Route.
-fn user_of(message: &Message<'_>) -> Option<String> {
+/// The user of a request, as the engine names it in the first Route, and true if the engine knows
+/// the sender.
+fn user_of(message: &Message<'_>) -> Option<(String, bool)> {
     let route = message.elements(HeaderName::Route).next()?;
     let route = NameAddr::parse(HeaderName::Route, route).ok()?;
     let Ok(Uri::Sip(uri)) = route.uri() else { return None };
     let user = sip::uri::unescape(uri.params.value("of")?);
-    String::from_utf8(user.into_owned()).ok()
+    Some((String::from_utf8(user.into_owned()).ok()?, uri.params.has("proved")))
 }
 
 /// The response to a message that was stored (RFC 3428 section 7).
@@ -151,7 +153,10 @@ mod tests {
         let bytes = request("<b>hello</b>", "\"Alice\" <sip:alice@example.com>");
         let message = Message::parse(&bytes).unwrap();
         let Request { user, message: kept } = Request::read(&message, received).unwrap();
-        assert_eq!(user, "b@b@example.com");
+        assert_eq!((&user[..], kept.is_proved), ("b@b@example.com", false));
+        let proved = String::from_utf8(bytes.clone()).unwrap().replace(";lr;", ";lr;proved;");
+        let proved = Request::read(&Message::parse(proved.as_bytes()).unwrap(), received);
+        assert!(proved.unwrap().message.is_proved);
         let id = "0123456789abcdef0123456789abcdef";
         let sent = deliver(&user, &kept, &flow(), id);
         let sent = Message::parse(&sent).unwrap();
