@@ -435,7 +435,7 @@ mod tests {
         let found = counts(&storage);
         assert_eq!(found["eve"] + found[""], 1 + MAX_OWN_ACTIONS as usize, "{found:?}");
         assert_eq!(found.get("user mallory@a.com"), None);
-        act(&storage, "oscar", "change services", "", u64::from(MAX_PANEL_ACTIONS));
+        act(&storage, "oscar", "change services", "", u64::from(MAX_ACCOUNT_ACTIONS) + 100);
         act(&storage, "token x", "change services", "", u64::from(MAX_PANEL_ACTIONS) / 4);
         let found = counts(&storage);
         let [of_oscar, most] = [found["oscar"], MAX_ACCOUNT_ACTIONS as usize];
