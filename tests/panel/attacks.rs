@@ -230,8 +230,10 @@ fn an_operator_ends_a_registration_and_sees_why_a_call_failed() {
 fn a_call_id_from_many_ports_makes_no_wide_ladder() {
     let rig = Rig::new("");
     let server = rig.exchange.server.address();
-    for number in 0..300 {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    // They stay open: no port is taken twice.
+    let bind = |_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let sockets: Vec<UdpSocket> = (0..300).map(bind).collect();
+    for (number, socket) in sockets.iter().enumerate() {
         let from = socket.local_addr().expect("it is bound");
         let invite = format!(
             "INVITE sip:bob@{DOMAIN} SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK{number}\r\n\

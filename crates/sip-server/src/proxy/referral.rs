@@ -58,8 +58,8 @@ fn is_in_house<R: RawMutex>(
     let Ok(Uri::Sip(uri)) = target.uri() else { return false };
     let Some(domain) = env.settings.domain_of(&uri.host) else { return false };
     let Some((user, domain)) = env.settings.user_of(&uri, domain) else { return false };
-    let name = user.split(|byte| *byte == b';').next().unwrap_or_default();
-    if name.iter().any(u8::is_ascii_alphabetic) {
+    // A provider may skip letters within a number.
+    if user.first().is_some_and(u8::is_ascii_alphabetic) {
         return true;
     }
     let speaker = speaker(shared, authorization, &incoming.head.from_uri, env);
