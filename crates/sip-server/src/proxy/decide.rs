@@ -192,7 +192,10 @@ fn find_route<R: RawMutex>(
     let asked = Asked { incoming, is_for_us, is_by_edge, grant, pass, follows_invite, is_vouched };
     let authorization = authorize(shared, tables, &asked, env)?;
     #[cfg(feature = "office")]
-    referral::check(shared, incoming, &authorization, env)?;
+    {
+        referral::check(shared, incoming, &authorization, env)?;
+        referral::check_party(shared, incoming, &authorization, env)?;
+    }
     if let Some(grant) = grant {
         grant.note_move(tables, message, head, flow, env);
         call_changes::note_request(incoming, env);

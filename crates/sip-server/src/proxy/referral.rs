@@ -1,6 +1,7 @@
-//! The targets that a trunk may be referred to (RFC 3515). The provider calls the target at the
-//! cost of the trunk, and no rule, right or limit of the numbers sees that call, so only addresses
-//! of the house are allowed.
+//! The targets that a trunk or a phone may be referred to (RFC 3515). The provider calls the target
+//! at the cost of the trunk, and no rule, right or limit of the numbers sees that call, so only
+//! addresses of the house are allowed. A phone calls the target with the rights of its user, so the
+//! party that names the target needs them, too.
 
 use super::refusal::Refusal;
 use super::sender::{Authorization, speaker};
@@ -8,13 +9,22 @@ use crate::core::event::Env;
 use crate::core::incoming::Incoming;
 use crate::core::numbers::{Caller, Dialed};
 use crate::core::output::{Event, Notice};
+use crate::core::settings::Trust;
 use crate::core::shared::Shared;
+use alloc::vec::Vec;
 use lock_api::RawMutex;
 use sip::header::NameAddr;
 use sip::{HeaderName, Method, Status, Uri};
 
-/// The rule in the log.
+/// The rule for trunks in the log.
 const RULE: &str = "A Trunk Is Referred to Addresses of This Server Only";
+
+/// The rule for phones in the log.
+const RULE_OF_PHONES: &str = "A Phone Is Referred to Numbers That Its Party May Call";
+
+/// The events by which a NOTIFY outside of a subscription answers the calls of phones, holds them,
+/// or starts phones anew.
+const REMOTE_CONTROL: [&[u8]; 5] = [b"talk", b"hold", b"check-sync", b"resync", b"service-control"];
 
 /// Checks the target of the request `incoming`, if it is a REFER that the B2BUA of the owner passes
 /// to a trunk.
@@ -27,7 +37,7 @@ pub(super) fn check<R: RawMutex>(
     authorization: &Authorization,
     env: &mut Env<'_>,
 ) -> Result<(), Refusal> {
-    let Incoming { message, head, flow, .. } = incoming;
+    let Incoming { message, head, .. } = incoming;
     let (Method::Refer, Some(calls), Some(tag)) = (head.method, env.joined_calls, head.to.tag())
     else {
         return Ok(());
@@ -38,10 +48,91 @@ pub(super) fn check<R: RawMutex>(
     if is_one && is_in_house(shared, &target, incoming, authorization, env) {
         return Ok(());
     }
+    Err(refused(incoming, &target, RULE, env))
+}
+
+/// Checks a REFER and a NOTIFY of a party outside of the trusted networks within its dialog.
+///
+/// # Errors
+/// The target of the REFER is a number that the party may not call, or the NOTIFY would control a
+/// phone of the other end.
+pub(super) fn check_party<R: RawMutex>(
+    shared: &Shared<R>,
+    incoming: &Incoming<'_, '_>,
+    authorization: &Authorization,
+    env: &mut Env<'_>,
+) -> Result<(), Refusal> {
+    let Incoming { message, head, flow, trust, .. } = incoming;
+    let is_outside = *trust == Trust::Stranger && !flow.is_internal();
+    if !matches!(authorization, Authorization::Dialog(_))
+        || !is_outside
+        || !env.settings.config.authentication.required
+    {
+        return Ok(());
+    }
+    match head.method {
+        Method::Refer => {
+            let speaker = speaker(shared, authorization, &head.from_uri, env);
+            let caller = match &speaker {
+                Some(speaker) => Caller::User(speaker.as_bytes()),
+                None => Caller::Stranger,
+            };
+            let is_denied = |target: &&[u8]| is_denied(target, caller, env);
+            match message.elements(HeaderName::ReferTo).find(is_denied) {
+                Some(target) => Err(refused(incoming, target, RULE_OF_PHONES, env)),
+                None => Ok(()),
+            }
+        }
+        Method::Notify => {
+            let event = message.value(HeaderName::Event).unwrap_or_default();
+            let package = event.split(|byte| *byte == b';').next().unwrap_or_default();
+            let package = package.trim_ascii();
+            if !REMOTE_CONTROL.iter().any(|it| package.eq_ignore_ascii_case(it)) {
+                return Ok(());
+            }
+            env.counters.foreign_methods.add();
+            Err(Refusal::Status(Status::BAD_EVENT.into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// True if `refer_to`, a value of Refer-To, names a number that the numbers do not let `caller`
+/// call. A stranger may call no number outside.
+fn is_denied(refer_to: &[u8], caller: Caller<'_>, env: &Env<'_>) -> bool {
+    let Ok(target) = NameAddr::parse(HeaderName::ReferTo, refer_to) else { return false };
+    let user = match target.uri() {
+        Ok(Uri::Sip(uri)) => {
+            let domain = env.settings.domain_of(&uri.host);
+            domain.and_then(|domain| env.settings.user_of(&uri, domain)).map(|(user, _)| user)
+        }
+        Ok(Uri::Tel(tel)) => {
+            let mut number = Vec::new();
+            tel.write_canonical_number(&mut number);
+            Some(number.into())
+        }
+        _ => None,
+    };
+    let (Some(user), Some(numbers)) = (user, env.numbers()) else { return false };
+    match numbers.route(&user, caller) {
+        Dialed::Refused(_) => true,
+        Dialed::Trunks(_) => matches!(caller, Caller::Stranger),
+        Dialed::User(_) | Dialed::Name => false,
+    }
+}
+
+/// Counts and logs a refused `target` by its `rule`. Returns the response.
+fn refused(
+    incoming: &Incoming<'_, '_>,
+    target: &[u8],
+    rule: &'static str,
+    env: &mut Env<'_>,
+) -> Refusal {
+    let Incoming { head, flow, .. } = incoming;
     env.counters.numbers_refused.add();
-    let notice = Notice::number_refused(head.from.uri_bytes, &target, RULE, *flow);
+    let notice = Notice::number_refused(head.from.uri_bytes, target, rule, *flow);
     env.out.events.push(Event::Notice(notice));
-    Err(Refusal::Status(Status::FORBIDDEN.into()))
+    Refusal::Status(Status::FORBIDDEN.into())
 }
 
 /// True if `refer_to`, a value of Refer-To, names a user, a group or a service of this server, or a

@@ -2,7 +2,7 @@
 //! end of each call.
 
 use crate::joining::{describe, within};
-use crate::rig::{ALICE, BOB, Reaction, closed_config, udp};
+use crate::rig::{ALICE, BOB, Reaction, STRANGER, closed_config, udp};
 use crate::trunks::{call, with_trunks};
 use barebell_sip_server::{
     Config, Event, Group, JoinedCalls, MediaService, MediaServices, Strategy,
@@ -92,5 +92,57 @@ fn a_trunk_is_referred_to_users_groups_services_and_numbers_of_them() {
         assert_eq!((refused.status(), refused.requests().count()), (403, 0), "{target}");
         let is_notice = |event: &Event| matches!(event, Event::Notice(notice) if notice.to_string().contains("Is Referred"));
         assert!(refused.events.iter().any(is_notice), "{target}: {:?}", refused.events);
+    }
+}
+
+/// The requests of a party within its dialog with bob's phone, the caller of which is alice, or a
+/// stranger.
+fn in_dialog(method: &str, fields: &[(&str, &str)], is_user: bool) -> u16 {
+    let mut rig = with_trunks(closed_config());
+    let (sent, from) = match is_user {
+        true => (rig.send_as("alice", &udp(ALICE), &call("sip:bob@example.com")), udp(ALICE)),
+        false => {
+            let invite =
+                call("sip:bob@example.com").with("From", "<sip:eve@foreign.example>;tag=e");
+            (rig.send(&udp(STRANGER), &invite), udp(STRANGER))
+        }
+    };
+    let sent = sent.forwarded().clone();
+    let answered = describe(&mut rig, &sent, 200, "bob", &format!("sip:bob@{BOB}"));
+    let answered = answered.response().clone();
+    let request = within(&answered, method, &format!("sip:bob@{BOB}"));
+    let request = fields.iter().fold(request, |draft, (name, value)| draft.and(name, value));
+    let reaction = rig.send(&from, &request);
+    if reaction.requests().count() == 1 { 0 } else { reaction.status() }
+}
+
+#[test]
+fn a_phone_is_referred_to_numbers_that_its_party_may_call() {
+    for (target, of_user, of_stranger) in [
+        ("<sip:0456@example.com>", 0, 403),
+        ("<sip:0900@example.com>", 403, 403),
+        ("<sip:09-00@example.com;user=phone>", 403, 403),
+        ("<tel:09-00;phone-context=example.com>", 403, 403),
+        ("<sip:carol@example.com>", 0, 0),
+        ("<sip:20@example.com>", 0, 0),
+        ("<sip:0900@foreign.example>", 0, 0),
+    ] {
+        let refer = [("Refer-To", target)];
+        let statuses = [true, false].map(|is_user| in_dialog("REFER", &refer, is_user));
+        assert_eq!(statuses, [of_user, of_stranger], "{target}");
+    }
+}
+
+#[test]
+fn a_party_outside_does_not_control_a_phone_by_notify() {
+    for (event, status) in [
+        ("talk", 489),
+        ("HOLD", 489),
+        ("check-sync;reboot=true", 489),
+        ("refer", 0),
+        ("dialog;id=talk", 0),
+    ] {
+        let fields = [("Event", event), ("Subscription-State", "active")];
+        assert_eq!(in_dialog("NOTIFY", &fields, false), status, "{event}");
     }
 }
