@@ -1,5 +1,6 @@
 //! The flows of RFC 5359 section 2 through the B2BUA (S), message by message, without its
-//! 100. The phones are alice (A), bob (B), carol (C) and so on; each call between two of them has two legs.
+//! 100. The phones are alice (A), bob (B), carol (C) and so on; each call between two of them has
+//! two legs.
 //!
 //! | flow | omitted | reason |
 //! | --- | --- | --- |

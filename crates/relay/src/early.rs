@@ -1,6 +1,6 @@
-//! The early answers of several callees on one branch, where a later proxy forks. Each is the answer
-//! of its own dialog (RFC 3261 section 13.2.1), and the last one has the media until one callee
-//! answers the call.
+//! The early answers of several callees on one branch, where a later proxy forks. Each is the
+//! answer of its own dialog (RFC 3261 section 13.2.1), and the last one has the media until one
+//! callee answers the call.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -19,9 +19,9 @@ pub enum Role {
         /// True if it is the final answer. An earlier one may be followed by another.
         is_final: bool,
     },
-    /// A final response without a description, from a callee with an early answer that holds (RFC 3262
-    /// section 5). It is [described](crate::Calls::describe) with an empty body: the media go to
-    /// that callee, also if another one has answered early since.
+    /// A final response without a description, from a callee with an early answer that holds (RFC
+    /// 3262 section 5). It is [described](crate::Calls::describe) with an empty body: the media go
+    /// to that callee, also if another one has answered early since.
     Confirmation {
         /// The identifier of the request.
         exchange: u32,

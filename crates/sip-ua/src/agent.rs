@@ -330,8 +330,8 @@ impl Agent {
         self.with(now, call, |call, core| call.refuse(core, status, b"", now))
     }
 
-    /// Cancels an own offer in a re-INVITE that has no final response: with a CANCEL, as soon as the
-    /// other end or a proxy has sent a provisional response (RFC 3261 section 9.1).
+    /// Cancels an own offer in a re-INVITE that has no final response: with a CANCEL, as soon as
+    /// the other end or a proxy has sent a provisional response (RFC 3261 section 9.1).
     /// [`Event::OfferFailed`] with 487 follows, unless the answer crosses the CANCEL.
     ///
     /// # Errors

@@ -55,8 +55,8 @@ impl MessageLimits {
 
 /// The storage of kept messages. Every method may block.
 pub trait KeptMessages: Send + Sync {
-    /// Stores a message for `user`, which is `name@domain`. Returns false at a limit of `limits`, or
-    /// at one of [`MessageLimits::of_unproved`] for the unproved ones. When this returns, the
+    /// Stores a message for `user`, which is `name@domain`. Returns false at a limit of `limits`,
+    /// or at one of [`MessageLimits::of_unproved`] for the unproved ones. When this returns, the
     /// message survives a power loss.
     ///
     /// # Errors

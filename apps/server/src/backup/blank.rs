@@ -4,9 +4,9 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The keys of the configuration whose values are passwords.
+/// The keys of the configuration with a password as value.
 const PASSWORDS: [&str; 1] = ["password"];
-/// The keys whose values are URLs, which may contain a password.
+/// The keys with a URL as value, which may contain a password.
 const URLS: [&str; 1] = ["url"];
 
 /// The configuration `text` with empty texts in place of passwords, also in comments that hold a

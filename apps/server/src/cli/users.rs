@@ -71,8 +71,8 @@ pub(crate) enum UserCommand {
     },
     /// Keep calls from the phones of a user: do not disturb, on or off
     ///
-    /// Calls go to the target of `user forward NAME --busy`, otherwise to the mailbox of the user if
-    /// the server has one, and get 480 without either.
+    /// Calls go to the target of `user forward NAME --busy`, otherwise to the mailbox of the user
+    /// if the server has one, and get 480 without either.
     Dnd {
         /// The user's name, alone or with the domain
         #[arg(value_name = "NAME[@DOMAIN]")]

@@ -95,7 +95,8 @@ impl Rig {
     pub(crate) fn assert_flow(&mut self, flow: &str) {
         let sent = std::mem::take(&mut self.script.sent);
         let steps = sent.iter().map(|(from, to, bytes)| step(name(*from), name(*to), bytes));
-        // A 100 is for one hop, and the B2BUA sends one to each INVITE that waits for the other leg.
+        // A 100 is for one hop, and the B2BUA sends one to each INVITE that waits for the other
+        // leg.
         assert_same(steps.filter(|step| !(step.starts_with('S') && step.ends_with(" 100"))), flow);
     }
 

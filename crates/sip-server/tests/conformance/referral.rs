@@ -1,5 +1,5 @@
-//! The targets that a trunk may be referred to. The test acts as the B2BUA, with a trunk at the other
-//! end of each call.
+//! The targets that a trunk may be referred to. The test acts as the B2BUA, with a trunk at the
+//! other end of each call.
 
 use crate::joining::{describe, within};
 use crate::rig::{ALICE, BOB, Reaction, STRANGER, closed_config, udp};
