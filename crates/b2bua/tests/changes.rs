@@ -133,7 +133,8 @@ fn a_refresh_concerns_one_leg() {
     rig.finish();
 }
 
-/// The phone offers its description again. It passes to the other phone or not, and the answer is `expected`.
+/// The phone offers its description again. It passes to the other phone or not, and the answer is
+/// `expected`.
 fn refresh(rig: &mut Rig, calls: [CallId; 2], phone: usize, passes: bool, expected: &[u8]) {
     let other = 1 - phone;
     let invites = rig.count(other, "INVITE");
