@@ -4,7 +4,7 @@ use crate::core::event::Env;
 use relay::RelayError;
 use sip::Status;
 
-/// The response to a request whose media cannot be relayed.
+/// The response to a request with media that cannot be relayed.
 pub(super) fn refusal(error: &RelayError, env: &Env<'_>) -> Status {
     count_refusal(error, env);
     match is_limit(error) {

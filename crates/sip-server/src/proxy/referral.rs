@@ -22,8 +22,8 @@ const RULE: &str = "A Trunk Is Referred to Addresses of This Server Only";
 /// The rule for phones in the log.
 const RULE_OF_PHONES: &str = "A Phone Is Referred to Numbers That Its Party May Call";
 
-/// The events by which a NOTIFY outside of a subscription answers the calls of phones, holds them,
-/// or starts phones anew.
+/// The event packages of remote control: a NOTIFY with one answers or holds the calls of a phone,
+/// or starts the phone anew.
 const REMOTE_CONTROL: [&[u8]; 5] = [b"talk", b"hold", b"check-sync", b"resync", b"service-control"];
 
 /// Checks the target of the request `incoming`, if it is a REFER that the B2BUA of the owner passes

@@ -95,8 +95,8 @@ fn a_trunk_is_referred_to_users_groups_services_and_numbers_of_them() {
     }
 }
 
-/// The requests of a party within its dialog with bob's phone, the caller of which is alice, or a
-/// stranger.
+/// Sends a request within a call to bob's phone, from its caller: alice, or a stranger. Returns the
+/// status of the response, or zero if the request passes.
 fn in_dialog(method: &str, fields: &[(&str, &str)], is_user: bool) -> u16 {
     let mut rig = with_trunks(closed_config());
     let (sent, from) = match is_user {
