@@ -26,37 +26,14 @@ pub struct Machine {
     pub dns: Vec<Ipv4Addr>,
     /// `checksums=on` or `off`: verification of UDP checksums.
     pub checksums: bool,
-    /// `sntp=A.B.C.D`: the time server in place of DHCP's; `sntp=off`: no time server.
-    pub sntp: Sntp,
-    /// `syslog=A.B.C.D`: the syslog server, which gets each line of the log (RFC 5424, by UDP).
-    pub syslog: Option<Ipv4Addr>,
     /// `reboot=SECONDS`: the time from a failure of the program to the reboot; 0 means no reboot.
     pub reboot: Duration,
 }
 
 impl Default for Machine {
     fn default() -> Self {
-        Self {
-            address: None,
-            gateway: None,
-            dns: Vec::new(),
-            checksums: true,
-            sntp: Sntp::ByDhcp,
-            syslog: None,
-            reboot: REBOOT,
-        }
+        Self { address: None, gateway: None, dns: Vec::new(), checksums: true, reboot: REBOOT }
     }
-}
-
-/// The time server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sntp {
-    /// The server that DHCP names, if any.
-    ByDhcp,
-    /// This server.
-    Server(Ipv4Addr),
-    /// No server.
-    Off,
 }
 
 /// A mistake in an option.
@@ -88,7 +65,7 @@ impl fmt::Display for Mistake {
     }
 }
 
-const NAMES: &str = "address, gateway, dns, checksums, sntp, syslog and reboot";
+const NAMES: &str = "address, gateway, dns, checksums and reboot";
 
 impl Machine {
     /// The static address, if there is one.
@@ -122,13 +99,6 @@ impl Machine {
             "gateway" => self.gateway = Some(word.address()?),
             "dns" => self.dns = word.parse_all("addresses with commas between")?,
             "checksums" => self.checksums = word.switch()?,
-            "sntp" => {
-                self.sntp = match word.value {
-                    "off" => Sntp::Off,
-                    _ => Sntp::Server(word.parse("off, or an address")?),
-                }
-            }
-            "syslog" => self.syslog = Some(word.address()?),
             "reboot" => self.reboot = word.seconds()?,
             _ => return Ok(false),
         }

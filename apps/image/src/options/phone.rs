@@ -168,7 +168,9 @@ mod tests {
                 && options.plus.is_some()
                 && options.machine.address.is_some()
         );
-        for word in ["sound=tone:4", "srtp=on", "stun=a:b", "plus=4", "mode=proxy", "address=x"] {
+        for word in
+            ["sound=tone:4", "srtp=on", "stun=a:b", "plus=4", "mode=proxy", "address=x", "sntp=off"]
+        {
             assert!(Options::default().read(word).is_err(), "{word}");
         }
     }

@@ -44,6 +44,10 @@ pub struct Options {
     pub refresh: Duration,
     /// `expires=SECONDS`: the maximum expiry of a registration.
     pub expires: Duration,
+    /// `sntp=A.B.C.D`: the time server in place of DHCP's; `sntp=off`: no time server.
+    pub sntp: Sntp,
+    /// `syslog=A.B.C.D`: the syslog server, which gets each line of the log (RFC 5424, by UDP).
+    pub syslog: Option<Ipv4Addr>,
     /// `screen=log`, `state`, `users` or `calls`: the first page on the screen.
     pub screen: Page,
     /// `query=A.B.C.D:PORT`: the host that may query the timings of the steps, and the port for its
@@ -70,12 +74,25 @@ impl Default for Options {
             file: None,
             refresh: Duration::ZERO,
             expires: Duration::from_secs(300),
+            sntp: Sntp::ByDhcp,
+            syslog: None,
             screen: Page::Log,
             query: None,
             advertised: None,
             secret: None,
         }
     }
+}
+
+/// The time server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sntp {
+    /// The server that DHCP names, if any.
+    ByDhcp,
+    /// This server.
+    Server(Ipv4Addr),
+    /// No server.
+    Off,
 }
 
 /// The pages of the screen.
@@ -94,7 +111,7 @@ pub enum Page {
 /// The allowed ports for queries and media: the machine uses others itself.
 const PORTS: RangeInclusive<u16> = 1_024..=49_151;
 
-const NAMES: &str = "mode, auth, state, domain, as, trusted, relay, ports, keys, timeout, tftp, file, refresh, expires, screen, query, secret,";
+const NAMES: &str = "mode, auth, state, domain, as, trusted, relay, ports, keys, timeout, tftp, file, refresh, expires, sntp, syslog, screen, query, secret,";
 
 impl Options {
     /// Parses `text`. The later of two words for the same option counts.
@@ -174,6 +191,13 @@ impl Options {
                 let time = word.seconds().ok().filter(|time| *time >= least);
                 self.expires = time.ok_or(word.mistake("seconds, 60 at least"))?;
             }
+            "sntp" => {
+                self.sntp = match word.value {
+                    "off" => Sntp::Off,
+                    _ => Sntp::Server(word.parse("off, or an address")?),
+                }
+            }
+            "syslog" => self.syslog = Some(word.address()?),
             "screen" => {
                 let meanings = [
                     ("log", Page::Log),
@@ -222,7 +246,6 @@ fn hex(value: &str) -> Option<[u8; 32]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Sntp;
     use super::*;
 
     fn read(text: &str) -> Result<Options, Mistake> {
@@ -243,8 +266,6 @@ mod tests {
             gateway: Some(Ipv4Addr::new(192, 0, 2, 1)),
             dns: alloc::vec![Ipv4Addr::new(192, 0, 2, 2), Ipv4Addr::new(192, 0, 2, 3)],
             checksums: false,
-            sntp: Sntp::Off,
-            syslog: Some(Ipv4Addr::new(192, 0, 2, 5)),
             reboot: Duration::ZERO,
         };
         let expected = Options {
@@ -264,6 +285,8 @@ mod tests {
             file: Some("users".into()),
             refresh: Duration::from_secs(600),
             expires: Duration::from_secs(120),
+            sntp: Sntp::Off,
+            syslog: Some(Ipv4Addr::new(192, 0, 2, 5)),
             screen: Page::Users,
             query: Some(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 9), 5_099)),
             advertised: Some(SocketAddrV4::new(Ipv4Addr::new(203, 0, 113, 5), 15_060)),

@@ -22,8 +22,7 @@ use crate::machine::clock::nanoseconds;
 use crate::machine::heap::Heap;
 use crate::machine::random::Random;
 use crate::net::{Address, Ends, Network};
-use crate::options::Sntp;
-use crate::options::server::Options;
+use crate::options::server::{Options, Sntp};
 use crate::sntp::{self, TimeKeeper};
 use accounts::Accounts;
 use alloc::sync::Arc;
@@ -125,7 +124,7 @@ impl Server {
         }
         let mut worker = engine.worker();
         worker.set_clock(nanoseconds);
-        let syslog = options.machine.syslog.map(Syslog::new);
+        let syslog = options.syslog.map(Syslog::new);
         let attachment = Attachment::new(options.machine.fixed(), now);
         Self {
             options,
@@ -493,7 +492,7 @@ impl Server {
     fn use_servers(&mut self, now: Instant) {
         let Some(address) = self.network.address() else { return };
         self.resolver.set_servers(self.options.machine.dns(address));
-        let time_server = match self.options.machine.sntp {
+        let time_server = match self.options.sntp {
             Sntp::ByDhcp => address.ntp,
             Sntp::Server(server) => Some(server),
             Sntp::Off => None,

@@ -54,7 +54,7 @@ impl Machine<'_> {
             );
             words.extend(line.split_whitespace().map(str::to_owned));
         }
-        let addresses = format!("address={}/24 gateway={} sntp=off", self.address, self.gateway);
+        let addresses = format!("address={}/24 gateway={}", self.address, self.gateway);
         words.extend(["-kernel".to_owned(), self.image.display().to_string()]);
         words.extend(["-append".to_owned(), format!("{addresses} {}", self.options)]);
         words
