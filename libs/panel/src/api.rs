@@ -296,7 +296,7 @@ fn allowed(request: &Request, rest: &[&str]) -> String {
         (Method::Delete, "DELETE"),
     ];
     let has = |method| match *rest {
-        ["openapi.json"] => method == Method::Get,
+        ["openapi.json" | "backup"] => method == Method::Get,
         ["users", _, "phone-links"] => matches!(method, Method::Get | Method::Post),
         _ => {
             let (query, body) = (String::new(), Vec::new());

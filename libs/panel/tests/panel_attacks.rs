@@ -359,6 +359,7 @@ fn methods_that_a_resource_lacks_change_nothing_and_the_others_are_named() {
         (Method::Patch, "/api/v1/users/alice", "GET, HEAD, PUT, DELETE"),
         (Method::Delete, "/api/v1/users/alice/phone-links", "GET, HEAD, POST"),
         (Method::Post, "/api/v1/openapi.json", "GET, HEAD"),
+        (Method::Post, "/api/v1/backup", "GET, HEAD"),
         (Method::Other, "/api/v1/users/alice", "GET, HEAD, PUT, DELETE"),
     ] {
         let reply = rig.api(&token, method, path, "{}");
