@@ -84,7 +84,7 @@ fn a_parked_call_returns_to_the_party_that_has_parked_it() {
 }
 
 #[test]
-fn the_call_of_a_phone_without_replaces_is_picked_up() {
+fn the_call_of_a_phone_without_replaces_is_picked_up_and_parked() {
     for mode in ["needed", "b2bua"] {
         let exchange = server(mode, "5m");
         let mut alice = exchange.phone(Baresip, "alice", Udp);
@@ -97,7 +97,11 @@ fn the_call_of_a_phone_without_replaces_is_picked_up() {
         bob.wait_for(Ended);
         alice.wait_until_it_hears(carol.account.tone);
         carol.wait_until_it_hears(alice.account.tone);
-        carol.act(&Action::HangUp);
-        alice.wait_for(Ended);
+        // Carol parks the call, which has a leg of each party at the media server.
+        carol.act(&Action::Transfer(exchange.server.uri("701")));
+        carol.wait_for_status("REFER", &[202, 200]);
+        exchange.server.wait_for_count("calls-parked", 1);
+        carol.wait_for(Ended);
+        retrieve(&exchange, alice, "701");
     }
 }

@@ -115,6 +115,12 @@ fn passed_unless(message: &Message<'_>, stays: impl Fn(&Field<'_>) -> bool) -> V
     lines
 }
 
+/// Returns the credentials of `message`, which answer a challenge of the other party.
+pub(crate) fn credentials(message: &Message<'_>) -> Vec<u8> {
+    let names = [HeaderName::Authorization, HeaderName::ProxyAuthorization];
+    message.fields_of(&names).flat_map(|field| field.line).copied().collect()
+}
+
 /// The header fields of a caller that do not pass to a trunk: those that name the caller or other
 /// parties, those that this server trusts its phones with, and credentials.
 const NOT_FOR_TRUNKS: [HeaderName; 13] = [

@@ -49,7 +49,12 @@ impl B2bua {
     pub(crate) fn on_offer(&mut self, call: CallId, offer: Option<Vec<u8>>, now: Instant) {
         let Some((id, side)) = self.find(call) else { return };
         let envelope = self.received_envelope();
+        let message = Message::parse(&self.received).ok();
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
+        // A trunk has an account of its own.
+        let is_to_trunk = bridge.on_trunk.is_some_and(|on| on.side != side);
+        let message = message.filter(|_| !is_to_trunk);
+        let credentials = message.map_or_else(Vec::new, |it| fields::credentials(&it));
         let agent = &mut self.agent;
         let Ok(envelope) = envelope else {
             let _ = agent.refuse(now, call, TOO_LARGE);
@@ -60,7 +65,7 @@ impl B2bua {
             return;
         };
         let Some(offer) = offer else {
-            match agent.ask_once(now, other, envelope) {
+            match agent.ask_once(now, other, envelope, &credentials) {
                 Ok(()) => bridge.asks = Some(side),
                 Err(CallError::OfferPending) => drop(agent.refuse(now, call, REQUEST_PENDING)),
                 Err(_) => self.offer_known(id, side, now),
@@ -88,8 +93,9 @@ impl B2bua {
             return;
         }
         let prepared = prepare(agent, bridge, side.other(), &offer);
-        let offered =
-            prepared.and_then(|(other, written)| agent.offer_once(now, other, written, envelope));
+        let offered = prepared.and_then(|(other, written)| {
+            agent.offer_once(now, other, written, envelope, &credentials)
+        });
         match offered {
             Ok(()) => bridge.leg(side).offer = Some(offer),
             Err(_) => {

@@ -230,7 +230,7 @@ fn the_parts_of_a_change_and_of_its_answer_pass() {
             let offer = session(here, 4100, "sendonly");
             let answer = session(there, 5100, "recvonly");
             let (call, more) = (calls[here], Some(envelope(parts)));
-            rig.act(here, |phone, now| phone.offer_once(now, call, offer.clone(), more));
+            rig.act(here, |phone, now| phone.offer_once(now, call, offer.clone(), more, b""));
             rig.expect_where(there, |event| matches!(event, Event::Offer { .. }));
             expect_body(&rig, there, "INVITE", parts, &offer);
             let (call, more) = (calls[there], Some(envelope("OK")));
@@ -254,7 +254,7 @@ fn the_parts_of_an_update_before_the_answer_pass() {
     rig.pass(std::time::Duration::from_secs(1));
     let (offer, answer) = (session(0, 4100, "sendrecv"), session(1, 5100, "sendrecv"));
     let more = Some(envelope("COT"));
-    rig.act(0, |phone, now| phone.offer_once(now, caller, offer.clone(), more));
+    rig.act(0, |phone, now| phone.offer_once(now, caller, offer.clone(), more, b""));
     rig.expect_where(1, |event| matches!(event, Event::Offer { .. }));
     expect_body(&rig, 1, "UPDATE", "COT", &offer);
     rig.act(1, |phone, now| phone.accept_with(now, callee, &answer, Some(envelope("OK"))));
@@ -295,7 +295,7 @@ fn the_parts_of_an_offer_in_an_answer_and_of_its_ack_pass() {
     expect_body(&rig, 1, "ACK", "CON", &answer);
     rig.pass(std::time::Duration::from_secs(1));
     // A re-INVITE without an offer may have a body, too.
-    rig.act(0, |phone, now| phone.ask_once(now, caller, Some(other("SUS"))));
+    rig.act(0, |phone, now| phone.ask_once(now, caller, Some(other("SUS")), b""));
     rig.expect_where(1, |event| matches!(event, Event::Offer { offer: None, .. }));
     let invite = rig.last(1, "INVITE");
     assert!(invite.contains("Content-Type: application/isup\r\n"), "{invite}");
@@ -318,12 +318,12 @@ fn the_parts_of_a_change_that_are_too_long_change_nothing() {
     let [caller, callee] = established(&mut rig);
     let (offer, answer) = (session(0, 4100, "sendrecv"), session(1, 5100, "sendrecv"));
     let more = Some(envelope(&long));
-    rig.act(0, |phone, now| phone.offer_once(now, caller, offer.clone(), more));
+    rig.act(0, |phone, now| phone.offer_once(now, caller, offer.clone(), more, b""));
     let event = rig.expect_where(0, |event| matches!(event, Event::OfferFailed { .. }));
     let Event::OfferFailed { failure, .. } = event else { panic!("{event:?}") };
     assert_eq!((failure.status(), rig.count(1, "INVITE")), (413, 1));
     // A response and an ACK lose them.
-    rig.act(0, |phone, now| phone.ask_once(now, caller, None));
+    rig.act(0, |phone, now| phone.ask_once(now, caller, None, b""));
     rig.expect_where(1, |event| matches!(event, Event::Offer { .. }));
     rig.act(1, |phone, now| phone.accept_with(now, callee, &answer, Some(envelope(&long))));
     rig.expect_where(0, |event| matches!(event, Event::Offer { .. }));

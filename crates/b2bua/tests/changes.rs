@@ -166,6 +166,50 @@ fn the_header_fields_of_a_refused_offer_pass() {
     rig.finish();
 }
 
+/// Each end challenges an offer of the other one (RFC 3261 section 22), and gets the credentials.
+#[test]
+fn an_offer_is_repeated_with_the_credentials_of_its_party() {
+    let mut rig = Rig::new(28, &Rig::phones(2));
+    let (caller, callee) = rig.establish(0, 1);
+    rig.pass(Duration::from_secs(1));
+    for (from, to, call, other) in [(0, 1, caller, callee), (1, 0, callee, caller)] {
+        let offer = session(from, 4100, "sendrecv");
+        rig.act(from, |phone, now| phone.offer_once(now, call, offer.clone(), None, b""));
+        rig.expect_where(to, |event| matches!(event, Event::Offer { .. }));
+        assert!(!rig.last(to, "INVITE").contains("Authorization"));
+        let challenge = b"Proxy-Authenticate: Digest realm=\"two\", nonce=\"n\"\r\n";
+        rig.act(to, |phone, now| phone.refuse_with(now, other, 407, challenge));
+        rig.expect_where(from, |event| matches!(event, Event::OfferFailed { .. }));
+        let refused = rig.last(from, "SIP/2.0 407");
+        assert!(refused.contains(str::from_utf8(challenge).unwrap()), "{refused}");
+        let lines = "Proxy-Authorization: Digest username=\"a\", realm=\"two\"\r\n";
+        for is_request in [false, true] {
+            rig.pass(Duration::from_secs(1));
+            let offer = offer.clone();
+            rig.act(from, |phone, now| match is_request {
+                true => phone.ask_once(now, call, None, lines.as_bytes()),
+                false => phone.offer_once(now, call, offer, None, lines.as_bytes()),
+            });
+            rig.expect_where(to, |event| matches!(event, Event::Offer { .. }));
+            let invite = rig.last(to, "INVITE");
+            assert!(invite.contains(lines), "{invite}");
+            let description = session(to, 5100, "sendrecv");
+            rig.act(to, |phone, now| phone.accept(now, other, &description));
+            if is_request {
+                rig.expect_where(from, |event| matches!(event, Event::Offer { .. }));
+                let answer = session(from, 4100, "sendrecv");
+                rig.act(from, |phone, now| phone.accept(now, call, &answer));
+                rig.expect_where(to, |event| matches!(event, Event::Answer { .. }));
+            } else {
+                rig.expect_where(from, |event| matches!(event, Event::Answer { .. }));
+            }
+        }
+        rig.pass(Duration::from_secs(1));
+    }
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+}
+
 #[test]
 fn a_cancelled_offer_is_cancelled_at_the_other_end() {
     // The callee sends a 100, as the proxy in front of a phone does.

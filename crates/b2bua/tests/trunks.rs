@@ -292,6 +292,18 @@ fn a_caller_from_a_trunk_with_a_number_is_shown_at_the_domain_of_the_called_user
 
 /// The phone would call the target with the rights of its user.
 #[test]
+fn a_trunk_gets_no_credentials_of_a_phone() {
+    let mut rig = Rig::office(25, trunks(&["alpha"]));
+    let (_, callee) = establish_from_trunk(&mut rig);
+    let (offer, lines) = (session(0, 4100, "sendonly"), b"Authorization: Digest realm=\"a\"\r\n");
+    rig.act(0, |phone, now| phone.offer_once(now, callee, offer, None, lines));
+    rig.expect_where(1, |event| matches!(event, Event::Offer { .. }));
+    assert!(!rig.last(1, "INVITE").contains("Authorization"));
+    rig.act(0, |phone, now| phone.hang_up(now, callee));
+    rig.finish();
+}
+
+#[test]
 fn a_trunk_transfers_no_phone() {
     for is_from_trunk in [true, false] {
         let mut rig = Rig::office(9, trunks(&["alpha"]));

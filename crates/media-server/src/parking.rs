@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use sip::{Duration, Instant};
-use sip_ua::CallId;
+use sip_ua::{CallId, Transfer};
 
 /// The time that a call waits for the one that it is to meet.
 const LONELY: Duration = Duration::from_secs(20);
@@ -101,6 +101,40 @@ impl MediaServer {
             None => waiting.announce(&self.sounds),
         }
         Program::Slot(Box::new(waiting))
+    }
+
+    /// Passes the transfer that the party of `call` requests to the party that it talks to. It is
+    /// refused if there is none.
+    pub(crate) fn on_transfer_asked(&mut self, now: Instant, call: CallId) {
+        let partner = self.partner(call);
+        let is_passed =
+            partner.is_some_and(|other| self.agent.pass_transfer(now, call, other).is_ok());
+        if !is_passed {
+            let _ = self.agent.refuse_transfer(now, call, 603);
+        }
+    }
+
+    /// Reports the progress of the transfer of `call` to the party that has requested it. A call
+    /// that is transferred, or has returned to the party that had parked it, ends here.
+    pub(crate) fn on_transfer(&mut self, now: Instant, call: CallId, transfer: &Transfer) {
+        let status = match transfer {
+            Transfer::Accepted => 100,
+            Transfer::Progress { status } => *status,
+            Transfer::Done => 200,
+            Transfer::Failed(failure) => failure.status(),
+        };
+        if let Some(other) = self.partner(call) {
+            let _ = self.agent.report_transfer(now, other, status);
+        }
+        if *transfer == Transfer::Done {
+            let _ = self.agent.hang_up(now, call);
+        }
+    }
+
+    /// The call that `call` talks to in a slot.
+    fn partner(&self, call: CallId) -> Option<CallId> {
+        let Program::Slot(waiting) = &self.lines.get(&call)?.program else { return None };
+        self.slots.partner(&waiting.slot, call)
     }
 
     /// Returns the calls that have waited for long to the parties that have parked them.

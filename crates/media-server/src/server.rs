@@ -20,7 +20,7 @@ use call::{Call, Change, Setup};
 use core::net::SocketAddr;
 use media::{Channel, Received};
 use sip::{Flow, Instant, Message, Source};
-use sip_ua::{Agent, CallId, Transfer, Transmit};
+use sip_ua::{Agent, CallId, Transmit};
 
 /// The user part of the contact of this agent.
 const USER: &str = "media";
@@ -201,13 +201,10 @@ impl MediaServer {
                     self.on_incoming(now, call, &flow, (offer, replaces));
                 }
                 sip_ua::Event::Ended { call, .. } => self.on_ended(now, call),
-                // The party that has parked the call talks to it.
-                sip_ua::Event::Transfer { call, transfer: Transfer::Done } => {
-                    let _ = self.agent.hang_up(now, call);
+                sip_ua::Event::Transfer { call, transfer } => {
+                    self.on_transfer(now, call, &transfer);
                 }
-                sip_ua::Event::TransferAsked { call, .. } => {
-                    let _ = self.agent.refuse_transfer(now, call, 603);
-                }
+                sip_ua::Event::TransferAsked { call, .. } => self.on_transfer_asked(now, call),
                 // Requests on an internal flow need no location.
                 sip_ua::Event::Locate { ticket, .. } => self.agent.located(now, ticket, &[]),
                 event => self.pass(now, &event),

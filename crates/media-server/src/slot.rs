@@ -58,7 +58,12 @@ impl Slots {
             .or_insert_with(|| Slot { room: Room::new(), calls: Vec::new() });
         slot.calls.retain(|known| Some(*known) != replaced);
         slot.calls.push(call);
-        slot.calls.iter().copied().find(|known| *known != call)
+        self.partner(name, call)
+    }
+
+    /// The other call of the slot `name`, beside `call`.
+    pub(crate) fn partner(&self, name: &str, call: CallId) -> Option<CallId> {
+        self.0.get(name)?.calls.iter().copied().find(|known| *known != call)
     }
 
     /// Removes `call` from the slot `name`. Returns the call that it has left alone.

@@ -93,8 +93,9 @@ impl Agent {
         Some(self.calls.of_tag(&self.core, call_id, local_tag)?.id)
     }
 
-    /// Offers `session`, with the body `envelope` around it, within an answered call, or within a
-    /// call with a settled session and UPDATE at the other end. Unlike [`Agent::offer`] it is not
+    /// Offers `session`, with the body `envelope` around it and the further header field lines
+    /// `lines`, within an answered call, or within a call with a settled session and UPDATE at the
+    /// other end. Unlike [`Agent::offer`] it is not
     /// repeated: after a 491 both parties make their offers again, in their own time (RFC 3261
     /// section 14.1).
     ///
@@ -106,13 +107,15 @@ impl Agent {
         call: CallId,
         session: Vec<u8>,
         envelope: Option<Envelope>,
+        lines: &[u8],
     ) -> Result<(), CallError> {
-        self.with(now, call, |call, core| call.offer_once(core, session, envelope, now))
+        self.with(now, call, |call, core| call.offer_once(core, session, envelope, lines, now))
     }
 
     /// Requests an offer of the other end within an answered call (RFC 3261 section 14.2). It comes
     /// as [`Event::Offer`](crate::Event::Offer), and its answer is sent in the ACK. The request is
-    /// not repeated, like [`Agent::offer_once`]. `envelope` is its body.
+    /// not repeated, like [`Agent::offer_once`]. `envelope` is its body, `lines` are further header
+    /// field lines.
     ///
     /// # Errors
     /// [`CallError`] if the call is not answered, or a change is in progress.
@@ -121,8 +124,9 @@ impl Agent {
         now: Instant,
         call: CallId,
         envelope: Option<Envelope>,
+        lines: &[u8],
     ) -> Result<(), CallError> {
-        self.with(now, call, |call, core| call.ask_once(core, envelope, now))
+        self.with(now, call, |call, core| call.ask_once(core, envelope, lines, now))
     }
 
     /// Accepts a change of the session, with `session` inside the multipart body `envelope`.
@@ -153,6 +157,43 @@ impl Agent {
         lines: &[u8],
     ) -> Result<(), CallError> {
         self.with(now, call, |call, core| call.refuse(core, status, lines, now))
+    }
+
+    /// Passes the transfer that the other end of `call` has requested
+    /// ([`Event::TransferAsked`](crate::Event::TransferAsked)) to the other end of `to`, which calls
+    /// the target. [`Event::Transfer`](crate::Event::Transfer) of `to` has the progress, which
+    /// [`Agent::report_transfer`] reports to the other end of `call`.
+    ///
+    /// # Errors
+    /// [`CallError`] if there is no such request, or if `to` is not established or has a pending
+    /// transfer. The request stays without an answer.
+    pub fn pass_transfer(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        to: CallId,
+    ) -> Result<(), CallError> {
+        self.calls.get(to).filter(|_| call != to).ok_or(CallError::Unknown)?.check_refer()?;
+        let (target, lines) =
+            self.with(now, call, |call, core| call.accept_refer_for_other(core, now))?;
+        self.with(now, to, |to, core| to.send_refer(core, target.as_bytes(), &lines, now))
+    }
+
+    /// Reports the status of the call for a transfer to the other end of `call`, which has requested
+    /// it. A final status is the last one.
+    ///
+    /// # Errors
+    /// [`CallError::Unknown`] if there is no such call.
+    pub fn report_transfer(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        status: u16,
+    ) -> Result<(), CallError> {
+        self.with(now, call, |call, core| {
+            call.tell_referrer(core, status, now);
+            Ok(())
+        })
     }
 
     /// Returns true if [`Agent::offer_once`] is allowed.

@@ -323,8 +323,8 @@ fn a_reinvite_without_an_answer_is_cancelled() {
     let (mut rig, here, there) = passing();
     for session in [HOLD, b""] {
         let offer = |agent: &mut Agent, now| match session {
-            b"" => agent.ask_once(now, here, None),
-            _ => agent.offer_once(now, here, session.to_vec(), None),
+            b"" => agent.ask_once(now, here, None, b""),
+            _ => agent.offer_once(now, here, session.to_vec(), None, b""),
         };
         rig.act(0, offer);
         assert!(received(rig.expect(1)).starts_with(b"INVITE"));
@@ -406,7 +406,7 @@ fn a_refusal_of_an_offer_passes_with_its_header_fields() {
     ];
     for (status, line) in refusals {
         let session = HOLD.to_vec();
-        rig.act(0, |agent, now| agent.offer_once(now, here, session, None));
+        rig.act(0, |agent, now| agent.offer_once(now, here, session, None, b""));
         assert!(matches!(rig.expect(1), Event::Received { .. }));
         assert!(matches!(rig.expect(1), Event::Offer { .. }));
         let lines = format!("{line}\r\n");

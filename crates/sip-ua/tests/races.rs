@@ -85,7 +85,9 @@ fn a_repeated_answer_is_acknowledged_after_a_reinvite() {
             (1, Event::Answered { .. }) | (2, Event::Answer { .. }) => {
                 rig.act(0, |agent, now| agent.offer(now, call, b"v=0 new".to_vec()));
             }
-            (3, Event::Answer { .. }) => rig.act(0, |agent, now| agent.ask_once(now, call, None)),
+            (3, Event::Answer { .. }) => {
+                rig.act(0, |agent, now| agent.ask_once(now, call, None, b""))
+            }
             // The ACK has the answer.
             (_, Event::Offer { .. }) => {
                 rig.act(0, |agent, now| agent.accept(now, call, b"v=0 answer"));

@@ -4,6 +4,7 @@ use crate::world::World;
 use barebell_media_server::Config;
 use barebell_media_server::media::Codec;
 use barebell_media_server::sip::Duration;
+use barebell_media_server::sip_ua::Transfer;
 
 /// The route of a call that bob has transferred to the slot with this number.
 fn parked_by_bob(slot: &str) -> String {
@@ -108,5 +109,38 @@ fn a_call_that_is_picked_up_meets_the_other_one_and_does_not_wait_for_long() {
     world.hang_up(caller);
     world.pass(100);
     assert!(world.phones[picker].ended.is_some());
+    world.assert_empty();
+}
+
+/// A call of a provider is picked up, or a parked call is taken, and is then transferred.
+#[test]
+fn a_party_in_a_slot_transfers_the_other_one() {
+    let mut world = World::new(Config::default());
+    let carol = "sip:carol@example.com;parked-by=bob";
+    let meet = "<sip:meet@media-server.invalid;lr;name=70>";
+    let caller = world.call(meet, Codec::Pcmu, 440.0);
+    world.pass(100);
+    // It talks to no party yet.
+    world.transfer(caller, carol);
+    let is_refused = |news: &Option<Transfer>| match news {
+        Some(Transfer::Failed(failure)) => failure.status() == 603,
+        _ => false,
+    };
+    assert!(is_refused(&world.phones[caller].news));
+    let picker = world.call(meet, Codec::Pcmu, 620.0);
+    world.pass(1000);
+    world.transfer(picker, carol);
+    assert_eq!(world.phones[caller].transferred.as_deref(), Some(carol));
+    world.refuse_transfer(caller, 603);
+    world.pass(100);
+    assert!(is_refused(&world.phones[picker].news));
+    assert!(world.hears(caller, &[620.0])[0] > 3000.0, "the call goes on");
+    world.transfer(picker, carol);
+    world.follow_transfer(caller, "<sip:echo@media-server.invalid;lr>");
+    world.pass(1000);
+    assert_eq!(world.phones[picker].news, Some(Transfer::Done));
+    assert!(world.phones[picker].ended.is_some());
+    assert!(world.hears(caller, &[440.0])[0] > 3000.0, "the caller talks to the target");
+    world.hang_up(caller);
     world.assert_empty();
 }

@@ -4,7 +4,7 @@ use barebell_media_server::call::{Call, Change, Setup};
 use barebell_media_server::media::tone::{Tone, amplitude_of};
 use barebell_media_server::media::{Channel, Codec, MediaConfig};
 use barebell_media_server::sip::{Duration, Endpoint, Flow, Instant, Transport};
-use barebell_media_server::sip_ua::{self, Agent, CallId, End, Location};
+use barebell_media_server::sip_ua::{self, Agent, CallId, End, Location, Transfer};
 use barebell_media_server::{Ask, Config, Event, MediaServer, Opening, Reply, Summary};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -36,6 +36,8 @@ pub(crate) struct Phone {
     pub(crate) ended: Option<End>,
     /// The target that the server has asked the phone to call.
     pub(crate) transferred: Option<String>,
+    /// The last news of the transfer that the phone has requested.
+    pub(crate) news: Option<Transfer>,
     pub(crate) random: RandomSource,
     /// The first Route of the INVITE, as the proxy writes it.
     pub(crate) route: String,
@@ -105,6 +107,7 @@ impl World {
             rate,
             ended: None,
             transferred: None,
+            news: None,
             random: Box::new(random),
             route: route.to_owned(),
         };
@@ -123,7 +126,7 @@ impl World {
         while !is_done {
             is_done = true;
             for phone in &mut self.phones {
-                let Phone { agent, call, random, place, route, ended, transferred, .. } = phone;
+                let Phone { agent, call, random, place, route, ended, .. } = phone;
                 while let Some(sent) = agent.poll_transmit() {
                     is_done = false;
                     let mut bytes = sent.bytes;
@@ -135,8 +138,14 @@ impl World {
                 }
                 while let Some(event) = agent.poll_event() {
                     is_done = false;
-                    if let sip_ua::Event::TransferAsked { to, .. } = &event {
-                        *transferred = Some(to.clone());
+                    match &event {
+                        sip_ua::Event::TransferAsked { to, .. } => {
+                            phone.transferred = Some(to.clone());
+                        }
+                        sip_ua::Event::Transfer { transfer, .. } => {
+                            phone.news = Some(transfer.clone());
+                        }
+                        _ => {}
                     }
                     if let sip_ua::Event::Locate { ticket, .. } = event {
                         let remote = server_place();
@@ -282,6 +291,30 @@ impl World {
         let Phone { agent, call, .. } = &mut self.phones[phone];
         call.press(agent, self.now, key).expect("a call");
         self.pass(300);
+    }
+
+    /// Asks the server to transfer the other party of its slot.
+    pub(crate) fn transfer(&mut self, phone: usize, uri: &str) {
+        let Phone { agent, call, .. } = &mut self.phones[phone];
+        agent.transfer(self.now, call.id().expect("a placed call"), uri).expect("a call");
+        self.settle();
+    }
+
+    /// The phone refuses the transfer that the server asks for.
+    pub(crate) fn refuse_transfer(&mut self, phone: usize, status: u16) {
+        let Phone { agent, call, .. } = &mut self.phones[phone];
+        let call = call.id().expect("a placed call");
+        agent.refuse_transfer(self.now, call, status).expect("a request");
+        self.settle();
+    }
+
+    /// The phone calls the service of `route`, as the server asks it to do.
+    pub(crate) fn follow_transfer(&mut self, phone: usize, route: &str) {
+        let Phone { agent, call, random, route: known, .. } = &mut self.phones[phone];
+        *known = route.to_owned();
+        let id = call.id().expect("a placed call");
+        call.follow(agent, self.now, id, random).expect("a request");
+        self.settle();
     }
 
     pub(crate) fn hang_up(&mut self, phone: usize) {

@@ -280,32 +280,35 @@ impl Call {
     }
 
     /// Offers `session`, in the body `envelope`, on behalf of another party, which makes it again
-    /// itself if it is deferred.
+    /// itself if it is deferred. `lines` are further header field lines.
     pub(crate) fn offer_once(
         &mut self,
         core: &mut Core,
         session: Vec<u8>,
         envelope: Option<Envelope>,
+        lines: &[u8],
         now: Instant,
     ) -> Result<(), CallError> {
         if !self.may_offer() && !self.may_offer_early() {
             return Err(CallError::OfferPending);
         }
-        self.send_offer(core, session, envelope, MAX_TRIES, now);
+        self.send_offer(core, session, envelope, lines, MAX_TRIES, now);
         Ok(())
     }
 
-    /// Requests an offer of the other end, on behalf of another party, with the body `envelope`.
+    /// Requests an offer of the other end, on behalf of another party, with the body `envelope` and
+    /// the further header field lines `lines`.
     pub(crate) fn ask_once(
         &mut self,
         core: &mut Core,
         envelope: Option<Envelope>,
+        lines: &[u8],
         now: Instant,
     ) -> Result<(), CallError> {
         if !self.is_established() {
             return Err(CallError::State(CallState::Established));
         }
-        self.offer_once(core, Vec::new(), envelope, now)
+        self.offer_once(core, Vec::new(), envelope, lines, now)
     }
 
     /// Offers a new session, such as a hold, another codec, or another address.
@@ -338,17 +341,18 @@ impl Call {
             }
             return Ok(());
         }
-        self.send_offer(core, session, None, 1, now);
+        self.send_offer(core, session, None, b"", 1, now);
         Ok(())
     }
 
     /// Offers `session` in the body `envelope` as attempt number `tries`, by re-INVITE, or in an
-    /// early dialog by UPDATE.
+    /// early dialog by UPDATE. `lines` are further header field lines.
     fn send_offer(
         &mut self,
         core: &mut Core,
         session: Vec<u8>,
         envelope: Option<Envelope>,
+        lines: &[u8],
         tries: u32,
         now: Instant,
     ) {
@@ -363,6 +367,7 @@ impl Call {
         if method == Method::Invite {
             draft.lines.extend(self.timer_lines(&core.config));
         }
+        draft.lines.extend_from_slice(lines);
         draft.put_in(envelope.as_ref());
         let way = self.way_to(draft.dialog.next_hop());
         let id = core.request(draft, Owner::Call(call), way, now);
@@ -387,7 +392,7 @@ impl Call {
         match waiting {
             Some(Waiting { is_outdated: true, .. }) => core.tell(Event::OfferDue { call: self.id }),
             Some(Waiting { session, tries, .. }) => {
-                self.send_offer(core, session, None, tries + 1, now);
+                self.send_offer(core, session, None, b"", tries + 1, now);
             }
             None => {}
         }
@@ -458,7 +463,7 @@ impl Call {
                     exchange.takes_update = false;
                     if matches!(self.state, State::Established(_)) {
                         let Sent { session, envelope, tries, .. } = sent;
-                        return self.send_offer(core, session, envelope, tries, now);
+                        return self.send_offer(core, session, envelope, b"", tries, now);
                     }
                 }
                 if self.ends_by(core, &failure, now) {

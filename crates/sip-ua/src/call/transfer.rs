@@ -30,17 +30,33 @@ impl Call {
         refer_to: &[u8],
         now: Instant,
     ) -> Result<(), CallError> {
+        let referrer = referred_by(self.established()?.dialog.local());
+        self.send_refer(core, refer_to, &referrer, now)
+    }
+
+    /// Returns an error if the other end cannot be asked to call another party now.
+    pub(crate) fn check_refer(&self) -> Result<(), CallError> {
+        match &self.state {
+            State::Established(call) if call.referrals.is_asking => Err(CallError::TransferPending),
+            State::Established(_) => Ok(()),
+            _ => Err(CallError::State(CallState::Established)),
+        }
+    }
+
+    /// Sends a REFER to `refer_to` with the header field lines `lines`.
+    pub(crate) fn send_refer(
+        &mut self,
+        core: &mut Core,
+        refer_to: &[u8],
+        lines: &[u8],
+        now: Instant,
+    ) -> Result<(), CallError> {
+        self.check_refer()?;
         let account = self.account;
         let established = self.established()?;
-        if established.referrals.is_asking {
-            return Err(CallError::TransferPending);
-        }
         established.referrals.is_asking = true;
-        let local = established.dialog.local().to_vec();
         let mut draft = Draft::within(account, &mut established.dialog, Method::Refer, Vec::new());
-        let referrer = NameAddr::parse(HeaderName::From, &local).ok();
-        let referrer = referrer.map(|address| ("Referred-By: <", address.uri_bytes, ">\r\n"));
-        (("Refer-To: <", refer_to, ">\r\n"), referrer).encode(&mut draft.lines);
+        ("Refer-To: <", refer_to, ">\r\n", lines).encode(&mut draft.lines);
         let way = self.way_to(draft.dialog.next_hop());
         core.request(draft, Owner::Call(self.id), way, now);
         Ok(())
@@ -171,6 +187,30 @@ impl Call {
         core: &mut Core,
         now: Instant,
     ) -> Result<(String, Cause), CallError> {
+        let (uri, lines) = self.accept_refer(core, now)?;
+        Ok((uri, Cause { referrer: Some(self.id), lines, ..Cause::default() }))
+    }
+
+    /// Accepts the REFER, so that another party follows it. Returns the URI to call, and the line
+    /// of Referred-By, which names the other end if the REFER names none.
+    pub(crate) fn accept_refer_for_other(
+        &mut self,
+        core: &mut Core,
+        now: Instant,
+    ) -> Result<(String, Vec<u8>), CallError> {
+        let (uri, mut lines) = self.accept_refer(core, now)?;
+        if lines.is_empty() {
+            lines = referred_by(self.established()?.dialog.remote());
+        }
+        Ok((uri, lines))
+    }
+
+    /// Accepts the REFER. Returns the URI to call, and the line of Referred-By, if any.
+    fn accept_refer(
+        &mut self,
+        core: &mut Core,
+        now: Instant,
+    ) -> Result<(String, Vec<u8>), CallError> {
         let tag = self.local_tag();
         let user = core.contact_user(self.account);
         let established = self.established()?;
@@ -191,7 +231,7 @@ impl Call {
             .encode(&mut accepted);
         let answer = Answer { status: 202, tag: &tag, lines: &accepted, body: b"" };
         core.respond(&refer, &asked.flow, asked.key, &answer, now);
-        Ok((uri, Cause { referrer: Some(self.id), lines, ..Cause::default() }))
+        Ok((uri, lines))
     }
 
     /// Rejects the REFER.
@@ -267,6 +307,16 @@ impl Call {
             | State::Over => false,
         }
     }
+}
+
+/// Returns the line of Referred-By for the party `address`, a value of From or To. Empty if that is
+/// malformed.
+fn referred_by(address: &[u8]) -> Vec<u8> {
+    let mut line = Vec::new();
+    if let Ok(address) = NameAddr::parse(HeaderName::From, address) {
+        ("Referred-By: <", address.uri_bytes, ">\r\n").encode(&mut line);
+    }
+    line
 }
 
 /// Returns the status and the reason of the status line at the start of a response fragment (RFC
