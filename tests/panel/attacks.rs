@@ -13,10 +13,16 @@ fn an_administrator_manages_users_whose_phones_follow() {
     let session = rig.set_up();
     assert_eq!(rig.get("/panel/setup?key=x", "").status, 403);
     let added = rig.post_form("/panel/users", &session, "user=dave&new=very secret");
-    assert_eq!(added.field("location"), "/panel/users", "{added:?}");
-    let page = rig.get("/panel/users", &session).body;
+    let page = rig.get(added.field("location"), &session).body;
     assert!(page.contains(&format!("dave@{DOMAIN} was added")), "{page}");
+    rig.post_form("/panel/users", &session, "user=dave&new=another secret");
+    let page = rig.get("/panel/users", &session).body;
+    assert!(page.contains(&format!("dave@{DOMAIN} exists already")), "{page}");
     assert!(page.contains(&format!("alice@{DOMAIN}")), "{page}");
+    rig.post_form("/panel/users", &session, "user=dave@elsewhere.test&new=another secret");
+    let page = rig.get("/panel/users", &session).body;
+    assert!(page.contains("does not serve the domain elsewhere.test"), "{page}");
+    assert!(!page.contains("dave@elsewhere.test"), "{page}");
     let page = rig.get("/panel/users?search=DAV", &session).body;
     assert!(page.contains("dave@") && !page.contains(&format!("alice@{DOMAIN}")), "{page}");
     let alice = rig.exchange.agent("alice");

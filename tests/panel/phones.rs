@@ -14,8 +14,9 @@ const PHONE: Program = Program { name: "barebell-phone", packages: "(none: build
 
 /// The path of the link on a page.
 fn link(rig: &Rig, page: &str) -> String {
-    let url = page.split("<code>").nth(1).and_then(|rest| rest.split('<').next());
-    let url = url.unwrap_or_else(|| panic!("no link: {page}"));
+    let mut parts = page.split("<code>").flat_map(|rest| rest.split(['<', '\'']));
+    let url =
+        parts.find(|part| part.starts_with("http")).unwrap_or_else(|| panic!("no link: {page}"));
     let root = format!("http://{}", rig.address);
     url.strip_prefix(&root).unwrap_or_else(|| panic!("{url}")).to_owned()
 }
@@ -29,7 +30,7 @@ fn a_phone_registers_with_the_settings_of_a_link() {
     let user = format!("/panel/users/bob@{DOMAIN}");
     let form = "kind=barebell-phone&transport=udp";
     let page = rig.post_form(&format!("{user}/phone"), &session, form).body;
-    assert!(page.contains("<svg"), "{page}");
+    assert!(page.contains("barebell-phone provision"), "{page}");
     let path = link(&rig, &page);
     assert!(rig.get(&user, &session).body.contains("not fetched yet"));
     // A request without content for the phone leaves the link valid.

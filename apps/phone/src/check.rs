@@ -129,8 +129,8 @@ fn port(check: &mut Check, wanted: SocketAddr, is_named: bool) -> bool {
         Ok(()) => format!("{wanted} is free"),
         Err(error) if is_named => format!("cannot listen on {wanted}: {error}"),
         Err(error) => format!(
-            "{wanted} cannot be used ({error}): `call` uses another port, `answer` and the screen \
-             need --listen"
+            "{wanted} cannot be used ({error}): `call` uses another port, and so do `answer` and the \
+             screen with an account; without one they need --listen"
         ),
     };
     let advice = "end the other program (ss -ulnp), or choose another port with --listen";

@@ -261,7 +261,8 @@ pub(crate) struct LineArgs {
     #[arg(long, value_name = "URI", value_parser = from, conflicts_with_all = ["account", "config"])]
     pub(crate) from: Option<String>,
     /// Listening address of SIP over UDP and TCP, such as 192.0.2.1:5070 or [::]:5060; the latter
-    /// is for IPv4, too [default: all addresses; port 5060 to answer, any to call]
+    /// is for IPv4, too [default: all addresses; port 5060 to answer, or another one if it is in
+    /// use and there is an account; any to call]
     // `[::]` in the text of `--help` is an address, and no link.
     #[allow(rustdoc::broken_intra_doc_links)]
     #[arg(long, value_name = "ADDR:PORT")]

@@ -269,6 +269,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
     Ok(Setup {
         accounts,
         listen: line.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, port).into()),
+        may_listen_elsewhere: line.listen.is_none(),
         media_config,
         identity,
         secrets,

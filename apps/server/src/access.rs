@@ -1,11 +1,11 @@
 //! The access of commands to a server: through its socket while it runs, otherwise through its
 //! stored data; through its HTTP API if it is elsewhere.
 
-use crate::admin::Request;
 use crate::admin::ask::Ask;
 use crate::admin::client::Client;
 use crate::admin::sink::Row;
 use crate::admin::stopped::Stopped;
+use crate::admin::{Condition, Request};
 use crate::cli::Place;
 use crate::data_dir::DataDir;
 use crate::domains::{self, Host};
@@ -47,6 +47,19 @@ impl Access {
         }
         let settings = place.settings()?;
         if settings.data()?.exists() { Self::of(place, &settings).map(Some) } else { Ok(None) }
+    }
+
+    /// Returns `place` with the configuration of the server that runs with its data, if it names
+    /// none.
+    pub(crate) fn place_of_server(place: &Place) -> Place {
+        let mut place = place.clone();
+        if place.config.is_none()
+            && let Ok(Some(access @ Self::Running(_))) = Self::open_existing(&place)
+            && let Ok(Condition::Running(status)) = access.ask(&Request::Status)
+        {
+            place.config = status.config;
+        }
+        place
     }
 
     /// Returns true if a server answers, here or elsewhere.

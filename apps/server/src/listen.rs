@@ -6,7 +6,7 @@ use crate::domains;
 use crate::failure::Failure;
 use sip::Transport;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::str::FromStr;
 
 /// The default port of SIP (RFC 3261 section 19.1.2).
@@ -162,11 +162,11 @@ impl Listen {
         is_same_port && is_same_address && is_same_kind
     }
 
-    /// Binds the address, and closes it at once. Returns the error of binding.
+    /// Binds the address as the server does, and closes it at once. Returns the error of binding.
     pub(crate) fn try_out(&self) -> std::io::Result<()> {
         match self.transport.is_stream() {
-            false => UdpSocket::bind(self.address).map(drop),
-            true => TcpListener::bind(self.address).map(drop),
+            false => net::Socket::bind(self.address, net::Options::default()).map(drop),
+            true => net::listen(self.address).map(drop),
         }
     }
 }
@@ -219,6 +219,7 @@ impl FromStr for Listen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
 
     #[test]
     fn messages_leave_from_a_listener_that_reaches_their_destination() {

@@ -233,7 +233,8 @@ pub(crate) fn run(flags: &RouteFlags, out: &mut Out) -> Result<(), Failure> {
         let found: UserFound = access.ask(&Request::FindUser { name: name.to_owned() }).ok()?;
         Some(found.is_known)
     };
-    run_with(&flags.place.settings()?, flags, &is_user, out)
+    let settings = Access::place_of_server(&flags.place).settings()?;
+    run_with(&settings, flags, &is_user, out)
 }
 
 /// Prints the route of a number at a server elsewhere.

@@ -7,7 +7,7 @@ use crate::fields::{self, TooLong};
 use crate::origin::is_same;
 use crate::setup::TOO_LARGE;
 use alloc::vec::Vec;
-use sip::{Instant, Message, Status};
+use sip::{Instant, Message, Method, Status};
 use sip_ua::{Agent, CallError, CallId, Envelope, Failure};
 
 /// The status of an offer that has to wait for another one (RFC 3261 section 21.4.27).
@@ -51,10 +51,11 @@ impl B2bua {
         let envelope = self.received_envelope();
         let message = Message::parse(&self.received).ok();
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
-        // A trunk has an account of its own.
+        // A trunk has an account of its own. Those of an UPDATE are of no use in a re-INVITE.
         let is_to_trunk = bridge.on_trunk.is_some_and(|on| on.side != side);
-        let message = message.filter(|_| !is_to_trunk);
-        let credentials = message.map_or_else(Vec::new, |it| fields::credentials(&it));
+        let is_passed = |it: &Message<'_>| !is_to_trunk && it.method() == Some(Method::Invite);
+        let credentials = message.filter(is_passed).map(|it| fields::credentials(&it));
+        let credentials = credentials.unwrap_or_default();
         let agent = &mut self.agent;
         let Ok(envelope) = envelope else {
             let _ = agent.refuse(now, call, TOO_LARGE);

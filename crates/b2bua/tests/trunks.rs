@@ -290,7 +290,6 @@ fn a_caller_from_a_trunk_with_a_number_is_shown_at_the_domain_of_the_called_user
     }
 }
 
-/// The phone would call the target with the rights of its user.
 #[test]
 fn a_trunk_gets_no_credentials_of_a_phone() {
     let mut rig = Rig::office(25, trunks(&["alpha"]));
@@ -303,6 +302,7 @@ fn a_trunk_gets_no_credentials_of_a_phone() {
     rig.finish();
 }
 
+/// The phone would call the target with the rights of its user.
 #[test]
 fn a_trunk_transfers_no_phone() {
     for is_from_trunk in [true, false] {

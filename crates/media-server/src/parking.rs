@@ -9,10 +9,25 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use sip::{Duration, Instant};
-use sip_ua::{CallId, Transfer};
+use sip_ua::{CallError, CallId, Transfer};
 
 /// The time that a call waits for the one that it is to meet.
 const LONELY: Duration = Duration::from_secs(20);
+/// The time for the result of a transfer that passes, as the subscription of a REFER has it.
+const TRANSFER: Duration = Duration::from_secs(180);
+/// The status of a transfer that has no result in that time.
+const REQUEST_TIMEOUT: u16 = 408;
+/// The status of a transfer whose call has ended before.
+const REQUEST_TERMINATED: u16 = 487;
+
+/// A transfer that passes from one party of a slot to the other one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PassedTransfer {
+    /// The call of the party that has requested it.
+    referrer: CallId,
+    /// The time of its end without a result.
+    until: Instant,
+}
 
 impl MediaServer {
     /// The slot for a new call. `None` without a free one.
@@ -103,19 +118,26 @@ impl MediaServer {
         Program::Slot(Box::new(waiting))
     }
 
-    /// Passes the transfer that the party of `call` requests to the party that it talks to. It is
-    /// refused if there is none.
+    /// Passes the transfer that the party of `call` requests to the party that it talks to. A party
+    /// that is alone gets a refusal.
     pub(crate) fn on_transfer_asked(&mut self, now: Instant, call: CallId) {
-        let partner = self.partner(call);
-        let is_passed =
-            partner.is_some_and(|other| self.agent.pass_transfer(now, call, other).is_ok());
-        if !is_passed {
-            let _ = self.agent.refuse_transfer(now, call, 603);
-        }
+        let status = match self.partner(call) {
+            Some(other) => match self.agent.pass_transfer(now, call, other) {
+                Ok(()) => {
+                    let passed = PassedTransfer { referrer: call, until: now + TRANSFER };
+                    self.transfers.insert(other, passed);
+                    return;
+                }
+                Err(CallError::TransferPending) => 491,
+                Err(_) => 603,
+            },
+            None => 603,
+        };
+        let _ = self.agent.refuse_transfer(now, call, status);
     }
 
-    /// Reports the progress of the transfer of `call` to the party that has requested it. A call
-    /// that is transferred, or has returned to the party that had parked it, ends here.
+    /// Processes the progress of the transfer of `call`: one that passes, or the return of a parked
+    /// call.
     pub(crate) fn on_transfer(&mut self, now: Instant, call: CallId, transfer: &Transfer) {
         let status = match transfer {
             Transfer::Accepted => 100,
@@ -123,11 +145,48 @@ impl MediaServer {
             Transfer::Done => 200,
             Transfer::Failed(failure) => failure.status(),
         };
-        if let Some(other) = self.partner(call) {
-            let _ = self.agent.report_transfer(now, other, status);
-        }
+        self.report_transfer(now, call, status);
         if *transfer == Transfer::Done {
             let _ = self.agent.hang_up(now, call);
+        }
+    }
+
+    /// Reports the status of the transfer of `call` to the party that has requested it. Without that
+    /// party the call ends with the transfer.
+    fn report_transfer(&mut self, now: Instant, call: CallId, status: u16) {
+        let Some(PassedTransfer { referrer, .. }) = self.transfers.get(&call).copied() else {
+            return;
+        };
+        self.agent.report_transfer(now, referrer, status);
+        if status >= 200 {
+            self.transfers.remove(&call);
+            if !self.lines.contains_key(&referrer) {
+                let _ = self.agent.hang_up(now, call);
+            }
+        }
+    }
+
+    /// Ends the call `other`, which talked to `ended` in a slot. While it is being transferred by
+    /// that party it goes on.
+    pub(crate) fn leave_alone(&mut self, now: Instant, other: CallId, ended: CallId) {
+        if self.transfers.get(&other).is_none_or(|passed| passed.referrer != ended) {
+            let _ = self.agent.hang_up(now, other);
+        }
+    }
+
+    /// Ends the transfer of `call`, which has ended without a result.
+    pub(crate) fn end_transfer_of(&mut self, now: Instant, call: CallId) {
+        if let Some(PassedTransfer { referrer, .. }) = self.transfers.remove(&call) {
+            self.agent.report_transfer(now, referrer, REQUEST_TERMINATED);
+        }
+    }
+
+    /// Ends the transfers without a result.
+    pub(crate) fn end_late_transfers(&mut self, now: Instant) {
+        let is_late = |passed: &PassedTransfer| passed.until <= now;
+        let late = self.transfers.iter().filter(|(_, passed)| is_late(passed));
+        for call in late.map(|(call, _)| *call).collect::<Vec<_>>() {
+            self.report_transfer(now, call, REQUEST_TIMEOUT);
         }
     }
 

@@ -5,6 +5,7 @@ use crate::deposit::Deposit;
 use crate::event::{Event, Opening, Reply};
 use crate::invitation::{Invitation, Service};
 use crate::line::Line;
+use crate::parking::PassedTransfer;
 use crate::player::Player;
 use crate::program::Program;
 use crate::retrieval::Retrieval;
@@ -76,6 +77,8 @@ pub struct MediaServer {
     pub(crate) lines: BTreeMap<CallId, Line>,
     rooms: BTreeMap<String, Room>,
     pub(crate) slots: Slots,
+    /// The transfers that pass, by the call that is transferred.
+    pub(crate) transfers: BTreeMap<CallId, PassedTransfer>,
     /// The number of calls of each source.
     sources: BTreeMap<Source, usize>,
     events: VecDeque<Event>,
@@ -115,6 +118,7 @@ impl MediaServer {
             lines: BTreeMap::new(),
             rooms: BTreeMap::new(),
             slots: Slots::default(),
+            transfers: BTreeMap::new(),
             sources: BTreeMap::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
@@ -175,7 +179,8 @@ impl MediaServer {
     #[must_use]
     pub fn remains(&self) -> usize {
         let agent = self.agent.calls() + self.agent.transactions();
-        agent + self.calls() + self.rooms.len() + self.slots.len() + self.sources.len()
+        let ours = self.rooms.len() + self.slots.len() + self.sources.len() + self.transfers.len();
+        agent + self.calls() + ours
     }
 
     /// Returns the counts since the creation.
@@ -364,6 +369,7 @@ impl MediaServer {
     }
 
     fn on_ended(&mut self, now: Instant, call: CallId) {
+        self.end_transfer_of(now, call);
         let mut asks = Asks::new();
         let source = if let Some(mut line) = self.lines.remove(&call) {
             line.program.end(&mut asks);
@@ -376,7 +382,7 @@ impl MediaServer {
                 && let Some(other) = self.slots.leave(&waiting.slot, call)
             {
                 // The two calls of a slot end together.
-                let _ = self.agent.hang_up(now, other);
+                self.leave_alone(now, other, call);
             }
             line.source
         } else if let Some(arrival) = self.arrivals.remove(&call) {
@@ -447,6 +453,7 @@ impl MediaServer {
     /// sends the packets.
     pub fn tick(&mut self, now: Instant, transmit: Send<'_>) {
         self.return_calls(now);
+        self.end_late_transfers(now);
         let Self { agent, config, sounds, lines, rooms, slots, counters, .. } = self;
         rooms.values_mut().for_each(Room::begin);
         slots.begin();

@@ -63,7 +63,8 @@ impl Slots {
 
     /// The other call of the slot `name`, beside `call`.
     pub(crate) fn partner(&self, name: &str, call: CallId) -> Option<CallId> {
-        self.0.get(name)?.calls.iter().copied().find(|known| *known != call)
+        let calls = &self.0.get(name)?.calls;
+        calls.iter().copied().find(|known| *known != call).filter(|_| calls.contains(&call))
     }
 
     /// Removes `call` from the slot `name`. Returns the call that it has left alone.

@@ -165,35 +165,33 @@ impl Agent {
     /// [`Agent::report_transfer`] reports to the other end of `call`.
     ///
     /// # Errors
-    /// [`CallError`] if there is no such request, or if `to` is not established or has a pending
-    /// transfer. The request stays without an answer.
+    /// [`CallError`] if there is no such request, if `to` is not established, or if a transfer of one
+    /// of the two is pending.
     pub fn pass_transfer(
         &mut self,
         now: Instant,
         call: CallId,
         to: CallId,
     ) -> Result<(), CallError> {
-        self.calls.get(to).filter(|_| call != to).ok_or(CallError::Unknown)?.check_refer()?;
-        let (target, lines) =
-            self.with(now, call, |call, core| call.accept_refer_for_other(core, now))?;
+        for id in [call, to] {
+            self.calls
+                .get(id)
+                .filter(|_| call != to)
+                .ok_or(CallError::Unknown)?
+                .check_refer(now)?;
+        }
+        let (target, lines) = self.with(now, call, |call, _| call.refer_to_pass())?;
         self.with(now, to, |to, core| to.send_refer(core, target.as_bytes(), &lines, now))
     }
 
     /// Reports the status of the call for a transfer to the other end of `call`, which has requested
-    /// it. A final status is the last one.
-    ///
-    /// # Errors
-    /// [`CallError::Unknown`] if there is no such call.
-    pub fn report_transfer(
-        &mut self,
-        now: Instant,
-        call: CallId,
-        status: u16,
-    ) -> Result<(), CallError> {
-        self.with(now, call, |call, core| {
-            call.tell_referrer(core, status, now);
-            Ok(())
-        })
+    /// it: in the response to its REFER while that has none, otherwise by NOTIFY. A final status is
+    /// the last one. Without such a request it has no effect. The call may have ended.
+    pub fn report_transfer(&mut self, now: Instant, call: CallId, status: u16) {
+        if let Some(call) = self.calls.get_mut(call) {
+            call.report_refer(&mut self.core, status, now);
+        }
+        self.settle(now);
     }
 
     /// Returns true if [`Agent::offer_once`] is allowed.

@@ -94,9 +94,16 @@ impl Panel {
         Ok(match *rest {
             ["users"] => {
                 let user = form.get("user").to_owned();
-                let question = Question::PutUser { user, password: form.raw("new").to_owned() };
-                let rows = self.ask(request, &client, &question)?;
-                (self.stored(&rows), here())
+                if let Err(problem) = self.check_new_user(&client, &user) {
+                    self.note(request, &client.name, "put user", &user, Some(&problem));
+                    return Err(problem);
+                }
+                let password = match form.raw("new") {
+                    "" => self.new_password(),
+                    given => given.to_owned(),
+                };
+                let rows = self.ask(request, &client, &Question::PutUser { user, password })?;
+                (self.stored(&rows), page_of(&["users", &stored_user(&rows), ""]))
             }
             ["users", user, "password"] => {
                 let password = form.raw("new").to_owned();
@@ -171,6 +178,27 @@ impl Panel {
         })
     }
 
+    /// Refuses a new user that exists, or has a domain that the server does not serve.
+    fn check_new_user(&self, client: &Client, user: &str) -> Result<(), Problem> {
+        // The change itself is refused without the role, and for a name that no user can have.
+        let name = self.server.canonical(user).filter(|_| client.role >= Role::Operator);
+        let Some(name) = name else { return Ok(()) };
+        let texts = self.texts;
+        if self.server.mark(&name).map_err(Problem::Refused)?.is_some() {
+            return Err(Problem::Refused(fill(texts.user_there, &[&name])));
+        }
+        let status = self.server.ask(&Question::Status).map_err(Problem::Refused)?;
+        let domains = status.first().and_then(|row| row["domains"].as_array());
+        let served: Vec<_> = domains.into_iter().flatten().filter_map(Value::as_str).collect();
+        let (_, domain) = name.rsplit_once('@').unwrap_or_default();
+        match served.contains(&domain) {
+            true => Ok(()),
+            false => {
+                Err(Problem::Refused(fill(texts.user_not_served, &[domain, &served.join(", ")])))
+            }
+        }
+    }
+
     /// The message about the stored user in `rows`.
     fn stored(&self, rows: &[Value]) -> String {
         let row = rows.first().unwrap_or(&Value::Null);
@@ -179,8 +207,7 @@ impl Panel {
             (false, true) => self.texts.user_changed,
             (false, false) => self.texts.user_same,
         };
-        let uri = row["uri"].as_str().unwrap_or_default();
-        fill(text, &[uri.strip_prefix("sip:").unwrap_or(uri)])
+        fill(text, &[&stored_user(rows)])
     }
 
     fn change_own_password(
@@ -286,6 +313,12 @@ impl Panel {
         let is_one = administrators.clone().count() == 1;
         Ok(is_one && administrators.any(|account| account.name == name))
     }
+}
+
+/// The stored user in `rows`, `name@domain`.
+fn stored_user(rows: &[Value]) -> String {
+    let uri = rows.first().and_then(|row| row["uri"].as_str()).unwrap_or_default();
+    uri.strip_prefix("sip:").unwrap_or(uri).to_owned()
 }
 
 /// The change of call services by a form: it removes the forwards without a target, and sets the

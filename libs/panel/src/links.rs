@@ -76,6 +76,8 @@ pub(crate) struct Made {
     pub(crate) url: String,
     /// The time of its end in seconds since 1970.
     pub(crate) until: u64,
+    /// True if its host is a loopback address.
+    pub(crate) is_local: bool,
     pub(crate) template: &'static Template,
 }
 

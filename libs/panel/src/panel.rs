@@ -342,7 +342,7 @@ impl Panel {
 
     fn setup_page(&self, form: &Form) -> Reply {
         match self.has_setup_key(form) {
-            true => Reply::page(200, login::setup(self.texts, form.get("key"), None)),
+            true => Reply::page(200, login::setup(self.texts, form.get("key"), "", None)),
             false => Reply::page(403, login::message(self.texts, self.texts.setup_over)),
         }
     }
@@ -365,7 +365,7 @@ impl Panel {
                     Problem::Refused(text) => text,
                     _ => texts.failed.to_owned(),
                 };
-                let page = login::setup(texts, form.get("key"), Some(&(true, text)));
+                let page = login::setup(texts, form.get("key"), &name, Some(&(true, text)));
                 return Reply::page(422, page);
             }
         };

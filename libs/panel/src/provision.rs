@@ -2,14 +2,16 @@
 
 use crate::http::{Reply, Request};
 use crate::links::{LIFE, Link, Made, TRANSPORTS};
+use crate::pages::login;
 use crate::pages::users::address;
 use crate::panel::{Client, Panel, Problem};
 use crate::role::Role;
 use crate::rows;
 use crate::server::{Question, RecordFilter};
-use crate::templates::{Template, Values};
+use crate::templates::{Template, Values, is_plain};
 use crate::tokens;
 use serde_json::{Value, json};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// The number of records that are searched for a call of a new phone.
@@ -81,8 +83,10 @@ impl Panel {
             made: request.now,
             fetched: None,
         };
-        // The values of the file can be written without an escape.
-        file(&link, "x").ok_or_else(|| refused(texts.bad_phone_values))?;
+        // The values of the file and the link can be written without an escape.
+        let authority = authority(&request.host, wish.server);
+        let is_plain = is_plain(&host(&authority).trim_matches(['[', ']']).replace(':', "."));
+        file(&link, "x").filter(|_| is_plain).ok_or_else(|| refused(texts.bad_phone_values))?;
         if mark.is_none() {
             return Err(Problem::NotFound);
         }
@@ -92,24 +96,36 @@ impl Panel {
             self.data.remove_phone_link(&surplus)?;
         }
         let scheme = if request.is_secure { "https" } else { "http" };
-        let url = format!("{scheme}://{}/panel/phone/{secret}/{}", request.host, template.file);
-        Ok(Made { url, until: (request.now + LIFE).as_secs(), template })
+        let url = format!("{scheme}://{authority}/panel/phone/{secret}/{}", template.file);
+        let until = (request.now + LIFE).as_secs();
+        Ok(Made { url, until, is_local: is_loopback(host(&authority)), template })
+    }
+
+    /// A random password of a user.
+    pub(crate) fn new_password(&mut self) -> String {
+        // 24 random bytes: 32 letters.
+        let mut password = tokens::text((self.random)());
+        password.truncate(32);
+        password
+    }
+
+    /// The answer to a fetch by a link that is not valid.
+    fn no_link(&self) -> Reply {
+        Reply::page(404, login::message(self.texts, self.texts.phone_link_over))
     }
 
     /// The settings of a phone by the link with `secret`. The user gets a new password.
     pub(crate) fn fetch(&mut self, request: &Request, secret: &str) -> Reply {
         let Some(link) = self.links.find(secret, request.source, request.now) else {
-            return self.failure(404);
+            return self.no_link();
         };
         let first = link.fetched.map_or(request.now, |(at, _)| at);
         let link = link.clone();
         // The user may have been removed, or the password changed because the link was seen.
         if self.server.mark(&link.user) != Ok(Some(link.mark)) {
-            return self.failure(404);
+            return self.no_link();
         }
-        // 24 random bytes: 32 letters.
-        let mut password = tokens::text((self.random)());
-        password.truncate(32);
+        let password = self.new_password();
         let Some(text) = file(&link, &password) else { return self.failure(404) };
         // A link that is used is not stored any more, whatever follows.
         if self.data.remove_phone_link(&tokens::hash(secret)).is_err() {
@@ -138,8 +154,8 @@ impl Panel {
         }
     }
 
-    /// The links of a user with their states: `waits`, `fetched`, `registered` or `heard`, by the
-    /// registrations `phones` of the user.
+    /// The links of a user with their states, by the registrations `phones` of the user: `waits`,
+    /// `fetched`, `registered`, `heard`, `replaced` by a later fetch, or `ended` by another password.
     pub(crate) fn link_rows(
         &self,
         user: &str,
@@ -153,7 +169,9 @@ impl Panel {
             Some(since) if !phones.is_empty() => self.is_heard(user, since.as_secs())?,
             _ => false,
         };
+        let mark = self.server.mark(user).map_err(Problem::Refused)?;
         let state = |link: &Link| match link.fetched {
+            None if mark != Some(link.mark) => "ended",
             None => "waits",
             Some((at, _)) if Some(at) != last => "replaced",
             Some(_) if is_heard => "heard",
@@ -211,6 +229,31 @@ fn listen(status: &Value, wanted: &str) -> Option<(&'static str, u16)> {
     })
 }
 
+/// The transports for phones that the server with this `status` listens for.
+pub(crate) fn transports(status: &Value) -> impl Iterator<Item = &'static str> {
+    TRANSPORTS.into_iter().filter(move |transport| listen(status, transport).is_some())
+}
+
+/// The authority of a link: that of the request, `requested`, or with `server` in place of a loopback
+/// address, which no phone on another machine reaches.
+fn authority(requested: &str, server: &str) -> String {
+    let (host, server) = (host(requested), server.trim_matches(['[', ']']));
+    if server.is_empty() || !is_loopback(host) {
+        return requested.to_owned();
+    }
+    let port = &requested[host.len()..];
+    match server.contains(':') {
+        true => format!("[{server}]{port}"),
+        false => format!("{server}{port}"),
+    }
+}
+
+/// True if `host` is a loopback address.
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
 /// The host of `authority`, without the port.
 fn host(authority: &str) -> &str {
     match authority.rsplit_once(':') {
@@ -247,5 +290,21 @@ mod tests {
         assert_eq!((listen(&status, "ws"), listen(&Value::Null, "")), (None, None));
         assert_eq!([host("pbx.example:8443"), host("pbx.example")], ["pbx.example"; 2]);
         assert_eq!([host("[2001:db8::1]:80"), host("[2001:db8::1]")], ["[2001:db8::1]"; 2]);
+        assert_eq!(transports(&status).collect::<Vec<_>>(), ["udp", "tcp", "tls"]);
+        assert_eq!(transports(&Value::Null).count(), 0);
+    }
+
+    #[test]
+    fn a_named_server_replaces_a_loopback_address_in_a_link() {
+        for (requested, server, expected) in [
+            ("127.0.0.1:8080", "", "127.0.0.1:8080"),
+            ("127.0.0.1:8080", "192.0.2.1", "192.0.2.1:8080"),
+            ("localhost", "pbx.example", "pbx.example"),
+            ("[::1]:80", "2001:db8::1", "[2001:db8::1]:80"),
+            ("[::1]:80", "[2001:db8::1]", "[2001:db8::1]:80"),
+            ("panel.example:443", "192.0.2.1", "panel.example:443"),
+        ] {
+            assert_eq!(authority(requested, server), expected, "{requested} {server}");
+        }
     }
 }

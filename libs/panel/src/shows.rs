@@ -44,9 +44,9 @@ impl Panel {
                 let question = Question::Users { search, after, most: PAGE + 1 };
                 let mut rows = ask(&question)?;
                 let next = cut(&mut rows).map(|last| users::address(&last));
-                let elsewhere = rows::text(&one(&Question::Status)?, "accounts");
+                let status = one(&Question::Status)?;
                 let place = (form.get("search"), form.some("after"));
-                users::list(&view, place, &rows, next.as_deref(), &elsewhere)
+                users::list(&view, place, &rows, next.as_deref(), &status)
             }
             ["users", user] => {
                 let row = ask(&Question::User(user.to_owned()))?.into_iter().next();
@@ -56,7 +56,7 @@ impl Panel {
                 let phones = Question::Registrations { user, search, after: None, most: PAGE };
                 let phones = ask(&phones)?;
                 let links = self.link_rows(&users::address(&row), &phones, request.now)?;
-                users::one(&view, &row, &phones, &links)
+                users::one(&view, &row, &phones, (&links, &one(&Question::Status)?))
             }
             ["registrations"] => {
                 let search = form.get("search").to_owned();

@@ -37,7 +37,7 @@ use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
 use sip_ua::{Account, AccountId, Agent, CallId, Config, Event, Location, RegistrationState};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -60,6 +60,9 @@ pub(crate) struct Setup {
     pub(crate) accounts: Vec<Account>,
     /// The listening address of SIP.
     pub(crate) listen: SocketAddr,
+    /// True if a phone with an account may use another port when that one is in use: the registrar
+    /// learns it.
+    pub(crate) may_listen_elsewhere: bool,
     pub(crate) media_config: MediaConfig,
     /// The certificate for DTLS-SRTP, if it is in the media configuration.
     pub(crate) identity: Option<Identity>,
@@ -182,7 +185,16 @@ impl Phone {
     pub(crate) fn new(setup: Setup) -> Result<Self, Outcome> {
         let failed = |error: std::io::Error| Outcome::Failed(error.to_string());
         let wanted = setup.listen;
-        let links = Links::open(wanted, setup.trust).map_err(|error| {
+        // A direct caller finds the phone at its usual port only.
+        let has_registrar = !setup.accounts.is_empty() && !setup.direct_calls;
+        let may_move = setup.may_listen_elsewhere && has_registrar;
+        let links = match Links::open(wanted, setup.trust.clone()) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && may_move => {
+                Links::open((wanted.ip(), 0).into(), setup.trust)
+            }
+            opened => opened,
+        };
+        let links = links.map_err(|error| {
             Outcome::Failed(format!(
                 "cannot listen on {wanted}: {error}; choose another place with --listen"
             ))

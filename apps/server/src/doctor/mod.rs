@@ -11,7 +11,7 @@ use crate::access::Access;
 use crate::admin::ask::Ask;
 use crate::admin::trunk::Trunk;
 use crate::admin::{Condition, Request, UserDomain};
-use crate::cli::{DoctorFlags, Place};
+use crate::cli::DoctorFlags;
 use crate::domains::{Host, unserved_users};
 use crate::failure::Failure;
 use crate::named_files;
@@ -46,7 +46,7 @@ pub(crate) fn run(flags: &DoctorFlags, out: &mut Out) -> Result<(), Failure> {
         return elsewhere(flags, out);
     }
     let mut findings = Findings::default();
-    let flags = &DoctorFlags { place: place_of(flags), ..flags.clone() };
+    let flags = &DoctorFlags { place: Access::place_of_server(&flags.place), ..flags.clone() };
     match flags.place.settings() {
         Err(error) => findings.fault(
             Severity::Error,
@@ -131,18 +131,6 @@ fn clock(data: &Path, findings: &mut Findings) {
     } else {
         findings.good("clock", "it is plausible");
     }
-}
-
-/// The place that is checked: without a configuration, that of the server that runs with the data.
-fn place_of(flags: &DoctorFlags) -> Place {
-    let mut place = flags.place.clone();
-    if place.config.is_none()
-        && let Ok(Some(access @ Access::Running(_))) = Access::open_existing(&place)
-        && let Ok(Condition::Running(status)) = access.ask(&Request::Status)
-    {
-        place.config = status.config;
-    }
-    place
 }
 
 /// The status of the server, running or stopped, if it can be told.

@@ -49,6 +49,20 @@ fn a_server_without_mistakes_has_no_errors() {
 }
 
 #[test]
+fn a_port_of_ipv4_in_use_is_free_for_ipv6() {
+    let site = Site::new();
+    if UdpSocket::bind("[::]:0").is_err() {
+        eprintln!("not run: this machine has no IPv6");
+        return;
+    }
+    let taken = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let config = show(&site.file("c.toml", &format!("listen = [\"udp:[::]:{port}\"]\n")));
+    let (_, found) = findings(&site, &format!("--config {config}"));
+    assert!(found.iter().all(|(check, ..)| check != "ports"), "{found:?}");
+}
+
+#[test]
 fn mistakes_made_on_purpose_are_found() {
     let site = Site::new();
     let write = |text: &str| format!("--config {}", show(&site.file("c.toml", text)));

@@ -71,3 +71,14 @@ fn route_shows_each_step_and_fails_for_a_refused_call() {
     let error = site.bad(&route("1 --trunk isq"));
     assert_eq!(error, "error: the trunk `isq` is unknown; the configuration has: isp, backup\n");
 }
+
+#[test]
+fn route_takes_the_configuration_of_the_running_server() {
+    let site = Site::new();
+    let more = "listen = [\"udp:127.0.0.1:0\"]\n";
+    let config = show(&site.file("office.toml", &format!("{more}{}", office())));
+    let _server = site.started(&mut site.command(&format!("serve --config {config}")));
+    let shown = site.good("route 089123456 --from 12");
+    assert!(shown.contains("12@example.com calls 089123456"), "{shown}");
+    assert!(shown.contains("trunk isp: "), "{shown}");
+}

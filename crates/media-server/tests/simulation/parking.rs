@@ -112,35 +112,93 @@ fn a_call_that_is_picked_up_meets_the_other_one_and_does_not_wait_for_long() {
     world.assert_empty();
 }
 
-/// A call of a provider is picked up, or a parked call is taken, and is then transferred.
+const CAROL: &str = "sip:carol@example.com;parked-by=bob";
+const ECHO: &str = "<sip:echo@media-server.invalid;lr>";
+
+/// A caller, and the party that has picked up the call.
+fn picked_up(world: &mut World) -> [usize; 2] {
+    let meet = "<sip:meet@media-server.invalid;lr;name=70>";
+    let calls = [440.0, 620.0].map(|hertz| world.call(meet, Codec::Pcmu, hertz));
+    world.pass(1000);
+    calls
+}
+
+/// The status with which the transfer that `phone` has requested has failed.
+fn failure(world: &World, phone: usize) -> Option<u16> {
+    match &world.phones[phone].news {
+        Some(Transfer::Failed(failure)) => Some(failure.status()),
+        _ => None,
+    }
+}
+
 #[test]
 fn a_party_in_a_slot_transfers_the_other_one() {
     let mut world = World::new(Config::default());
-    let carol = "sip:carol@example.com;parked-by=bob";
-    let meet = "<sip:meet@media-server.invalid;lr;name=70>";
-    let caller = world.call(meet, Codec::Pcmu, 440.0);
+    let [caller, picker] = picked_up(&mut world);
+    world.transfer(picker, CAROL);
+    assert_eq!(world.phones[caller].transferred.as_deref(), Some(CAROL));
+    assert_eq!(world.phones[picker].news, None, "the other party has not responded");
+    // Both at once.
+    world.transfer(caller, CAROL);
+    assert_eq!(failure(&world, caller), Some(491));
+    world.refuse_transfer(caller, 480);
     world.pass(100);
-    // It talks to no party yet.
-    world.transfer(caller, carol);
-    let is_refused = |news: &Option<Transfer>| match news {
-        Some(Transfer::Failed(failure)) => failure.status() == 603,
-        _ => false,
-    };
-    assert!(is_refused(&world.phones[caller].news));
-    let picker = world.call(meet, Codec::Pcmu, 620.0);
-    world.pass(1000);
-    world.transfer(picker, carol);
-    assert_eq!(world.phones[caller].transferred.as_deref(), Some(carol));
-    world.refuse_transfer(caller, 603);
-    world.pass(100);
-    assert!(is_refused(&world.phones[picker].news));
+    assert_eq!(failure(&world, picker), Some(480));
     assert!(world.hears(caller, &[620.0])[0] > 3000.0, "the call goes on");
-    world.transfer(picker, carol);
-    world.follow_transfer(caller, "<sip:echo@media-server.invalid;lr>");
+    world.transfer(picker, CAROL);
+    world.follow_transfer(caller, ECHO);
     world.pass(1000);
     assert_eq!(world.phones[picker].news, Some(Transfer::Done));
     assert!(world.phones[picker].ended.is_some());
     assert!(world.hears(caller, &[440.0])[0] > 3000.0, "the caller talks to the target");
     world.hang_up(caller);
+    world.assert_empty();
+}
+
+#[test]
+fn a_party_that_is_alone_in_a_slot_transfers_no_call() {
+    let mut world = World::new(Config::default());
+    let parked = world.call(&parked_by_bob("702"), Codec::Pcmu, 440.0);
+    world.pass(100);
+    world.transfer(parked, CAROL);
+    assert_eq!(failure(&world, parked), Some(603));
+    world.hang_up(parked);
+    world.assert_empty();
+}
+
+#[test]
+fn a_party_that_hangs_up_after_its_transfer_leaves_the_other_one_until_the_result() {
+    for is_followed in [true, false] {
+        let mut world = World::new(Config::default());
+        let [caller, picker] = picked_up(&mut world);
+        world.transfer(picker, CAROL);
+        world.hang_up(picker);
+        world.pass(1000);
+        assert!(world.phones[caller].ended.is_none());
+        if is_followed {
+            world.follow_transfer(caller, ECHO);
+            world.pass(1000);
+            assert!(world.hears(caller, &[440.0])[0] > 3000.0);
+            world.hang_up(caller);
+        } else {
+            world.refuse_transfer(caller, 603);
+            world.pass(100);
+            assert!(world.phones[caller].ended.is_some());
+        }
+        world.assert_empty();
+    }
+}
+
+#[test]
+fn a_transfer_without_a_response_fails_and_one_of_a_call_that_ends_fails_with_it() {
+    let mut world = World::new(Config::default());
+    let [caller, picker] = picked_up(&mut world);
+    world.transfer(picker, CAROL);
+    world.pass(33_000);
+    assert_eq!(failure(&world, picker), Some(408));
+    assert!(world.hears(caller, &[620.0])[0] > 3000.0, "the call goes on");
+    world.hang_up(caller);
+    world.pass(100);
+    assert!(world.phones[picker].ended.is_some());
     world.assert_empty();
 }

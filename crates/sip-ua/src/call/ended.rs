@@ -24,8 +24,8 @@ impl Call {
             // It has crossed the local one.
             State::Mortal(dialog) => (&mut **dialog, Some(Method::Bye)),
             State::Referred(referred) => {
-                let is_asking = referred.referrals.is_asking;
-                (&mut referred.dialog, is_asking.then_some(Method::Notify))
+                let is_told = referred.referrals.asks_until.is_some();
+                (&mut referred.dialog, is_told.then_some(Method::Notify))
             }
             _ => return false,
         };

@@ -10,8 +10,8 @@ pub(super) const TELLS: Duration = Duration::from_secs(180);
 /// The REFERs within one dialog, of either end.
 #[derive(Default)]
 pub(super) struct Referrals {
-    /// True while the local REFER has no final notification.
-    pub(super) is_asking: bool,
+    /// The time until which the local REFER may be notified. `None` after its final notification.
+    pub(super) asks_until: Option<Instant>,
     /// The REFER of the other end that waits for the owner's decision.
     pub(super) asked: Option<Asked>,
     /// The REFER of the other end that is being followed: its CSeq, and the end of its

@@ -2,7 +2,7 @@
 //! RFC 5359 section 2.4).
 
 use super::exchange::cseq_of;
-use super::referral::{Referrals, TELLS};
+use super::referral::Referrals;
 use super::state::{Call, Referred, State};
 use crate::client_transaction::RequestResult;
 use crate::core::Core;
@@ -16,8 +16,8 @@ impl Call {
         if let State::Established(established) = &mut self.state
             && let Some(until) = established.referrals.is_told_until(now)
         {
-            let Referrals { is_asking, followed, count, .. } = established.referrals;
-            let referrals = Referrals { is_asking, followed, count, asked: None };
+            let Referrals { asks_until, followed, count, .. } = established.referrals;
+            let referrals = Referrals { asks_until, followed, count, asked: None };
             let dialog = established.dialog.clone();
             referred = Some(Box::new(Referred { dialog, referrals, until }));
         }
@@ -46,8 +46,7 @@ impl Call {
 impl Referrals {
     /// Returns the end of the notifications of a transfer to either end, if there is one.
     fn is_told_until(&self, now: Instant) -> Option<Instant> {
-        let theirs = self.followed.map(|(_, until)| until).filter(|until| *until > now);
-        let ours = self.is_asking.then(|| now + TELLS);
-        theirs.max(ours)
+        let theirs = self.followed.map(|(_, until)| until);
+        theirs.max(self.asks_until).filter(|until| *until > now)
     }
 }

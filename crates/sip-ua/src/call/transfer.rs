@@ -35,11 +35,13 @@ impl Call {
     }
 
     /// Returns an error if the other end cannot be asked to call another party now.
-    pub(crate) fn check_refer(&self) -> Result<(), CallError> {
-        match &self.state {
-            State::Established(call) if call.referrals.is_asking => Err(CallError::TransferPending),
-            State::Established(_) => Ok(()),
-            _ => Err(CallError::State(CallState::Established)),
+    pub(crate) fn check_refer(&self, now: Instant) -> Result<(), CallError> {
+        let State::Established(established) = &self.state else {
+            return Err(CallError::State(CallState::Established));
+        };
+        match established.referrals.asks_until.is_some_and(|until| until > now) {
+            true => Err(CallError::TransferPending),
+            false => Ok(()),
         }
     }
 
@@ -51,10 +53,10 @@ impl Call {
         lines: &[u8],
         now: Instant,
     ) -> Result<(), CallError> {
-        self.check_refer()?;
+        self.check_refer(now)?;
         let account = self.account;
         let established = self.established()?;
-        established.referrals.is_asking = true;
+        established.referrals.asks_until = Some(now + TELLS);
         let mut draft = Draft::within(account, &mut established.dialog, Method::Refer, Vec::new());
         ("Refer-To: <", refer_to, ">\r\n", lines).encode(&mut draft.lines);
         let way = self.way_to(draft.dialog.next_hop());
@@ -102,7 +104,7 @@ impl Call {
             },
             Err(failure) => failure.clone(),
         };
-        established.referrals.is_asking = false;
+        established.referrals.asks_until = None;
         core.tell(Event::Transfer { call, transfer: Transfer::Failed(failure) });
     }
 
@@ -116,7 +118,7 @@ impl Call {
         if !package.trim_ascii().eq_ignore_ascii_case(b"refer") {
             return 489;
         }
-        if !established.referrals.is_asking {
+        if established.referrals.asks_until.is_none() {
             // A late notification of a finished transfer.
             return 200;
         }
@@ -128,7 +130,7 @@ impl Call {
         let told = is_fragment.then(|| status_of(notify.body())).flatten();
         let transfer = match told {
             Some((status, reason)) if status >= 200 => {
-                established.referrals.is_asking = false;
+                established.referrals.asks_until = None;
                 match status {
                     200..300 => Transfer::Done,
                     _ => Transfer::Failed(Failure::Refused { status, reason }),
@@ -136,7 +138,7 @@ impl Call {
             }
             Some((status, _)) if !is_over => Transfer::Progress { status },
             _ if is_over => {
-                established.referrals.is_asking = false;
+                established.referrals.asks_until = None;
                 Transfer::Failed(Failure::Protocol(Violation::NoTransferResult))
             }
             _ => return 200,
@@ -187,34 +189,39 @@ impl Call {
         core: &mut Core,
         now: Instant,
     ) -> Result<(String, Cause), CallError> {
-        let (uri, lines) = self.accept_refer(core, now)?;
+        let (uri, lines) = self.asked_refer()?;
+        self.accept_refer(core, now)?;
         Ok((uri, Cause { referrer: Some(self.id), lines, ..Cause::default() }))
     }
 
-    /// Accepts the REFER, so that another party follows it. Returns the URI to call, and the line
-    /// of Referred-By, which names the other end if the REFER names none.
-    pub(crate) fn accept_refer_for_other(
-        &mut self,
-        core: &mut Core,
-        now: Instant,
-    ) -> Result<(String, Vec<u8>), CallError> {
-        let (uri, mut lines) = self.accept_refer(core, now)?;
+    /// Returns the URI of the REFER that has no response yet, and the line of Referred-By, which
+    /// names the other end if the REFER names none.
+    pub(crate) fn refer_to_pass(&mut self) -> Result<(String, Vec<u8>), CallError> {
+        let (uri, mut lines) = self.asked_refer()?;
         if lines.is_empty() {
             lines = referred_by(self.established()?.dialog.remote());
         }
         Ok((uri, lines))
     }
 
-    /// Accepts the REFER. Returns the URI to call, and the line of Referred-By, if any.
-    fn accept_refer(
-        &mut self,
-        core: &mut Core,
-        now: Instant,
-    ) -> Result<(String, Vec<u8>), CallError> {
-        let tag = self.local_tag();
-        let user = core.contact_user(self.account);
-        let established = self.established()?;
-        let asked = established.referrals.asked.take();
+    /// Reports the status of the call of another party for the REFER: in its response while it has
+    /// none, otherwise by NOTIFY.
+    pub(crate) fn report_refer(&mut self, core: &mut Core, status: u16, now: Instant) {
+        let has_no_response = self.established().is_ok_and(|it| it.referrals.asked.is_some());
+        // They fail only without such a request.
+        if has_no_response && status >= 300 {
+            let _ = self.refuse_transfer(core, status, now);
+            return;
+        }
+        if has_no_response {
+            let _ = self.accept_refer(core, now);
+        }
+        self.tell_referrer(core, status, now);
+    }
+
+    /// Returns the URI of the REFER that has no response yet, and the line of Referred-By, if any.
+    fn asked_refer(&mut self) -> Result<(String, Vec<u8>), CallError> {
+        let asked = self.established()?.referrals.asked.as_ref();
         let asked = asked.ok_or(CallError::State(CallState::TransferReceived))?;
         let refer = Message::parse(&asked.request).map_err(|_| CallError::Unknown)?;
         let value = refer.value(HeaderName::ReferTo).unwrap_or_default();
@@ -223,7 +230,17 @@ impl Call {
         if let Some(referrer) = refer.value(HeaderName::ReferredBy) {
             ("Referred-By: ", referrer, "\r\n").encode(&mut lines);
         }
-        let uri = String::from_utf8_lossy(target.uri_bytes).into_owned();
+        Ok((String::from_utf8_lossy(target.uri_bytes).into_owned(), lines))
+    }
+
+    /// Accepts the REFER that has no response yet.
+    fn accept_refer(&mut self, core: &mut Core, now: Instant) -> Result<(), CallError> {
+        let tag = self.local_tag();
+        let user = core.contact_user(self.account);
+        let established = self.established()?;
+        let asked = established.referrals.asked.take();
+        let asked = asked.ok_or(CallError::State(CallState::TransferReceived))?;
+        let refer = Message::parse(&asked.request).map_err(|_| CallError::Unknown)?;
         established.referrals.count += 1;
         established.referrals.followed = Some((cseq_of(&refer), now + TELLS));
         let mut accepted = Vec::new();
@@ -231,7 +248,7 @@ impl Call {
             .encode(&mut accepted);
         let answer = Answer { status: 202, tag: &tag, lines: &accepted, body: b"" };
         core.respond(&refer, &asked.flow, asked.key, &answer, now);
-        Ok((uri, lines))
+        Ok(())
     }
 
     /// Rejects the REFER.

@@ -68,7 +68,7 @@ pub(crate) fn standing(view: &View<'_>, calls: &[Value]) -> String {
         heads.push(texts.hang_up);
     }
     let body = html! {
-        p { (texts.calls_about) }
+        p { (texts.calls_about) " " (texts.direct_calls) }
         (live("calls", &table(texts.calls, &heads, &rows, texts.no_calls)))
         p.hint { (texts.quality) ": " (texts.quality_about) }
     };
@@ -163,6 +163,7 @@ pub(crate) fn records(
         (table(texts.records, &heads, &cells, texts.no_records))
         (pager(texts, filter.before.map(|_| &*first), next.as_deref()))
         p { a href=(format!("/panel/records.csv{}", with(&[]))) { (texts.export) } }
+        p.hint { (texts.direct_calls) }
     };
     page(view, "/panel/records", texts.records, &body)
 }

@@ -42,8 +42,14 @@ fn form(
     bare(texts, title, notice, &body)
 }
 
-/// The form for the first administrator, behind the link with `key`.
-pub(crate) fn setup(texts: &Texts, key: &str, notice: Option<&(bool, String)>) -> String {
+/// The form for the first administrator, behind the link with `key`, with the `name` that was entered
+/// before.
+pub(crate) fn setup(
+    texts: &Texts,
+    key: &str,
+    name: &str,
+    notice: Option<&(bool, String)>,
+) -> String {
     let password = |name: &str, label: &str| {
         html! {
             label {
@@ -58,8 +64,9 @@ pub(crate) fn setup(texts: &Texts, key: &str, notice: Option<&(bool, String)>) -
         form.card method="post" action="/panel/setup" {
             input type="hidden" name="key" value=(key);
             label {
-                span { (texts.name) }
-                input name="name" autocomplete="username" required autofocus maxlength="64";
+                span { (texts.account_name) }
+                input name="name" value=(name) autocomplete="username" required autofocus
+                    maxlength="64" pattern="[A-Za-z0-9._\\-]+" title=(texts.bad_account);
             }
             (password("new", texts.password))
             (password("again", texts.password_again))

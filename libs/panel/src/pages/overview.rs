@@ -2,6 +2,7 @@
 
 use super::frame::{View, page};
 use super::parts::{cell, facts, live, table};
+use crate::role::Role;
 use crate::rows::{duration, number, text};
 use maud::html;
 use serde_json::Value;
@@ -16,6 +17,7 @@ pub(crate) fn overview(view: &View<'_>, status: &Value) -> String {
     };
     let count = |name: &str| text(status, name);
     let problems = list("problems");
+    let is_new = count("registered") == "0" && count("accounts").is_empty();
     let state = html! {
         @if problems.is_empty() {
             p.notice.good { (texts.ready) }
@@ -30,6 +32,16 @@ pub(crate) fn overview(view: &View<'_>, status: &Value) -> String {
                 (texts.users_count, count("users"), "/panel/users"),
             ] {
                 a.figure href=(path) { strong { (value) } span { (name) } }
+            }
+        }
+        @if is_new && view.may(Role::Operator) {
+            section {
+                h2 { (texts.first_steps) }
+                ol {
+                    li { a href="/panel/users" { (texts.step_users) } }
+                    li { (texts.step_phones) }
+                    li { (texts.step_call) }
+                }
             }
         }
         (facts(&[

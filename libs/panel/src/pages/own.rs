@@ -2,8 +2,8 @@
 
 use super::calls::{clock, end, party, seconds};
 use super::frame::{View, own_page};
-use super::parts::{button, cell, facts, field, form, live, pager, table, tag};
-use super::phones::{link_form, link_table, new_link};
+use super::parts::{button, cell, field, form, live, pager, table, tag};
+use super::phones::{link_form, link_table, new_link, settings};
 use super::users::service_fields;
 use crate::form::query;
 use crate::links::Made;
@@ -33,9 +33,6 @@ pub(crate) fn own(view: &View<'_>, data: &Data) -> String {
         (field("password", "again", texts.password_again, ""))
         button { (texts.change_password) }
     };
-    let (name, domain) = view.account.rsplit_once('@').unwrap_or((view.account, ""));
-    let listens = data.status["listens"].as_array().into_iter().flatten();
-    let listens: Vec<_> = listens.filter_map(Value::as_str).collect();
     let body = html! {
         h2 { (texts.voicemail) }
         (messages(view, &data.messages))
@@ -52,12 +49,8 @@ pub(crate) fn own(view: &View<'_>, data: &Data) -> String {
         section {
             h2 { (texts.phone_settings) }
             (live("links", &link_table(view, &data.links)))
-            (link_form(view, "/panel/me/phone", false))
-            (facts(&[
-                (texts.phone_user, name.to_owned()),
-                (texts.phone_domain, domain.to_owned()),
-                (texts.phone_server, listens.join(", ")),
-            ]))
+            (link_form(view, "/panel/me/phone", &data.status, false))
+            (settings(view, view.account, &data.status))
         }
     };
     own_page(view, "/panel/me/", view.account, &body)

@@ -55,7 +55,15 @@ pub(crate) fn system(
         })
         .collect();
     let is_good = check["ok"] == true;
-    let lines = check["lines"].as_array();
+    let lines = check["lines"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    // The notice says it.
+    let lines: Vec<_> = lines.filter(|line| !line.ends_with("has no mistakes")).collect();
+    let has_warnings = lines.iter().any(|line| line.starts_with("warning"));
+    let state = match (is_good, has_warnings) {
+        (true, false) => texts.check_good,
+        (true, true) => texts.check_warnings,
+        (false, _) => texts.check_bad,
+    };
     let reload = html! { button { (texts.reload) } };
     let body = html! {
         section {
@@ -64,14 +72,8 @@ pub(crate) fn system(
         }
         section {
             h2 { (texts.configuration) }
-            p.notice.good[is_good].bad[!is_good] {
-                (if is_good { texts.check_good } else { texts.check_bad })
-            }
-            ul {
-                @for line in lines.into_iter().flatten() {
-                    li { (line.as_str().unwrap_or_default()) }
-                }
-            }
+            p.notice.good[is_good && !has_warnings].bad[!is_good] { (state) }
+            ul { @for line in lines { li { (line) } } }
             @if view.may(Role::Administrator) && is_good {
                 (form(view, "/panel/system/reload", Some(texts.reload_sure), &reload))
             }

@@ -2,7 +2,7 @@
 
 use super::frame::{View, page};
 use super::parts::{cell, field, form, live, pager, search, table};
-use super::phones::{link_form, link_table, new_link};
+use super::phones::{link_form, link_table, new_link, settings};
 use crate::form::{encoded, query};
 use crate::links::Made;
 use crate::role::Role;
@@ -47,9 +47,10 @@ pub(crate) fn list(
     (wanted, after): (&str, Option<&str>),
     users: &[Value],
     next: Option<&str>,
-    elsewhere: &str,
+    status: &Value,
 ) -> String {
     let texts = view.texts;
+    let elsewhere = text(status, "accounts");
     let rows: Vec<_> = users
         .iter()
         .map(|row| {
@@ -64,15 +65,24 @@ pub(crate) fn list(
     let first = format!("/panel/users{}", query(&[("search", wanted)]));
     let next =
         next.map(|last| format!("/panel/users{}", query(&[("search", wanted), ("after", last)])));
+    let domains = status["domains"].as_array().map_or(&[][..], Vec::as_slice);
+    let name = match domains {
+        [domain] => fill(texts.new_user_name, &[domain.as_str().unwrap_or_default()]),
+        _ => texts.user_name.to_owned(),
+    };
     let add = html! {
-        (field("text", "user", texts.user_name, ""))
-        (field("password", "new", texts.password, ""))
+        label {
+            span { (name) }
+            input name="user" required maxlength="320" autocapitalize="none";
+        }
+        (field("password", "new", texts.new_user_password, ""))
         button { (texts.add_user_do) }
     };
+    let empty = if wanted.is_empty() { texts.no_users } else { texts.no_user_fits };
     let body = html! {
-        @if !elsewhere.is_empty() { p.notice { (fill(texts.users_elsewhere, &[elsewhere])) } }
+        @if !elsewhere.is_empty() { p.notice { (fill(texts.users_elsewhere, &[&elsewhere])) } }
         (search(texts, "/panel/users", texts.search_users, wanted))
-        (table(texts.users, &heads, &rows, texts.no_users))
+        (table(texts.users, &heads, &rows, empty))
         (pager(texts, after.map(|_| &*first), next.as_deref()))
         @if view.may(Role::Operator) && elsewhere.is_empty() {
             section {
@@ -111,8 +121,13 @@ pub(crate) fn link(view: &View<'_>, address: &str, made: &Made) -> String {
     page(view, "/panel/users", address, &body)
 }
 
-/// The page of one user.
-pub(crate) fn one(view: &View<'_>, user: &Value, phones: &[Value], links: &[Value]) -> String {
+/// The page of one user: the registered phones, the links for phones, and the status of the server.
+pub(crate) fn one(
+    view: &View<'_>,
+    user: &Value,
+    phones: &[Value],
+    (links, status): (&[Value], &Value),
+) -> String {
     let (texts, address) = (view.texts, address(user));
     let services = &user["services"];
     let changes = service_fields(view, services);
@@ -128,16 +143,20 @@ pub(crate) fn one(view: &View<'_>, user: &Value, phones: &[Value], links: &[Valu
     let body = html! {
         p { a href=(records) { (fill(texts.records_of_user, &[&address])) } }
         h2 { (texts.phones) }
-        (live("phones", &phone_table(view, phones)))
+        (live("phones", &phone_table(view, phones, texts.no_registrations)))
         @if view.may(Role::Operator) {
-            section {
-                h2 { (texts.forwards) }
-                (form(view, &format!("{}/services", path(&address)), None, &changes))
-            }
             section {
                 h2 { (texts.phone_links) }
                 (live("links", &link_table(view, links)))
-                (link_form(view, &format!("{}/phone", path(&address)), true))
+                (link_form(view, &format!("{}/phone", path(&address)), status, true))
+                details {
+                    summary { (texts.settings_by_hand) }
+                    (settings(view, &address, status))
+                }
+            }
+            section {
+                h2 { (texts.forwards) }
+                (form(view, &format!("{}/services", path(&address)), None, &changes))
             }
             section {
                 h2 { (texts.change_password) }
@@ -167,6 +186,10 @@ pub(crate) fn registrations(
     next: Option<&(String, String)>,
 ) -> String {
     let texts = view.texts;
+    let empty = match wanted {
+        "" => texts.no_registrations,
+        _ => texts.no_registration_fits,
+    };
     let first = format!("/panel/registrations{}", query(&[("search", wanted)]));
     let next = next.map(|(user, contact)| {
         let fields = [("search", wanted), ("after", &**user), ("contact", &**contact)];
@@ -174,7 +197,7 @@ pub(crate) fn registrations(
     });
     let body = html! {
         (search(texts, "/panel/registrations", texts.search_registrations, wanted))
-        (live("registrations", &phone_table(view, rows)))
+        (live("registrations", &phone_table(view, rows, empty)))
         (pager(texts, (!is_first).then_some(&*first), next.as_deref()))
     };
     page(view, "/panel/registrations", texts.registrations, &body)
@@ -190,7 +213,7 @@ fn end_registration(view: &View<'_>, user: &str, contact: &str) -> Markup {
     form(view, "/panel/registrations/end", Some(&sure), &content)
 }
 
-fn phone_table(view: &View<'_>, rows: &[Value]) -> Markup {
+fn phone_table(view: &View<'_>, rows: &[Value], empty: &str) -> Markup {
     let texts = view.texts;
     let has_agents = rows.iter().any(|row| row["user_agent"].is_string());
     let mut heads = vec![texts.user, texts.contact, texts.flow, texts.expires_in];
@@ -219,5 +242,5 @@ fn phone_table(view: &View<'_>, rows: &[Value]) -> Markup {
             cells
         })
         .collect();
-    table(texts.registrations, &heads, &rows, texts.no_registrations)
+    table(texts.registrations, &heads, &rows, empty)
 }

@@ -143,8 +143,11 @@ fn links_need_an_operator_or_their_user() {
     assert_eq!(reader.api(&token, Method::Get, API, "").status, 200);
 
     let (mut operator, _) = rig();
-    let page = text(&operator.post_form("/panel/users/bob/phone", "kind=snom"));
-    assert!(page.contains("/panel/phone/") && page.contains("<svg"), "{page}");
+    for (kind, has_code) in [("snom", false), ("linphone", true)] {
+        let page = text(&operator.post_form("/panel/users/bob/phone", &format!("kind={kind}")));
+        assert!(page.contains("/panel/phone/"), "{page}");
+        assert_eq!(page.contains("<svg"), has_code, "{page}");
+    }
 
     let mut user = Rig::of_user();
     "a.com".clone_into(&mut *user.server.text.lock());
@@ -206,6 +209,10 @@ fn the_states_of_links_are_shown() {
     assert_eq!(states(&mut rig), ["waits", "registered"]);
     rig.get(&path);
     assert_eq!(states(&mut rig), ["registered", "replaced"]);
+    rig.now += Duration::from_secs(1);
+    link(&mut rig, &token, "{\"kind\":\"snom\"}");
+    rig.server.passwords.lock().insert(BOB.to_owned(), "another password".to_owned());
+    assert_eq!(states(&mut rig), ["ended", "registered", "replaced"]);
     rig.now += Duration::from_secs(24 * 3600);
     assert_eq!(states(&mut rig), [""; 0]);
 }

@@ -40,7 +40,7 @@ impl Server for FakeServer {
         });
         Ok(match question {
             Question::Status => vec![json!({
-                "version": "1", "uptime": 5, "users": 2, "domains": [text],
+                "version": "1", "uptime": 5, "users": 2, "domains": ["a.com", text],
                 "listens": ["udp:0.0.0.0:5060", "tls:0.0.0.0:5061"],
                 "problems": [text], "counters": { "requests": 5 },
             })],
