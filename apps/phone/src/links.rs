@@ -89,6 +89,19 @@ impl Links {
         }
     }
 
+    /// Listens like [`Links::open`], on another port if that of `wanted` is in use.
+    ///
+    /// # Errors
+    /// As of [`Links::open`].
+    pub(crate) fn open_near(wanted: SocketAddr, trust: Trust) -> io::Result<Self> {
+        match Self::open(wanted, trust.clone()) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                Self::open((wanted.ip(), 0).into(), trust)
+            }
+            opened => opened,
+        }
+    }
+
     fn new(families: Vec<Family>, trust: Trust) -> Self {
         let chunk = vec![0; sip::message::MAX_MESSAGE];
         let (streams, opened, tls) = (BTreeMap::new(), 0, None);
@@ -450,6 +463,7 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::UdpSocket;
 
     #[test]
     fn the_unspecified_address_of_ipv6_is_for_both_families() {
@@ -565,5 +579,17 @@ mod tests {
             here.send(&transmit(transport, nobody, b"lost")).unwrap();
             assert_eq!(told(&mut here, &mut other), "undeliverable lost: Unreachable");
         }
+    }
+
+    #[test]
+    fn another_port_is_near_one_in_use() {
+        let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let wanted = taken.local_addr().unwrap();
+        let error = Links::open(wanted, Trust::System).err().map(|error| error.kind());
+        assert_eq!(error, Some(io::ErrorKind::AddrInUse));
+        let near: Vec<_> = Links::open_near(wanted, Trust::System).unwrap().locals().collect();
+        assert!(near.len() == 1 && near[0].ip() == wanted.ip() && near[0] != wanted, "{near:?}");
+        let other = "127.0.0.2:0".parse().unwrap();
+        assert_eq!(Links::open_near(other, Trust::System).unwrap().locals().count(), 1);
     }
 }

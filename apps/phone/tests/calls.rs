@@ -409,25 +409,3 @@ fn every_scheme_of_srtp_plus_carries_a_call() {
         assert_eq!(answered["srtp_plus"].as_str(), scheme.split(':').next());
     }
 }
-
-#[test]
-fn a_phone_with_an_account_takes_another_port_if_5060_is_in_use() {
-    // Another program may have it already.
-    let _taken = UdpSocket::bind("0.0.0.0:5060");
-    let answer = |more: &[&str]| {
-        let mut phone = Command::new(PHONE);
-        phone.args(["answer", "--json"]).args(more).env("BAREBELL_PHONE_PASSWORD", "secret");
-        phone.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the phone starts")
-    };
-    let refused = answer(&[]).wait_with_output().expect("the phone ends");
-    assert!(!refused.status.success(), "{refused:?}");
-    let mut phone = answer(&["--account", "alice@127.0.0.1"]);
-    let mut lines = BufReader::new(phone.stdout.take().expect("its output")).lines();
-    let first = lines.next().expect("a line").expect("text");
-    let told: serde_json::Value = serde_json::from_str(&first).expect("JSON");
-    let address = told["address"].as_str().expect("an address");
-    let is_other = told["event"] == "listening" && !address.ends_with(":5060");
-    phone.kill().expect("the phone runs");
-    phone.wait().expect("the phone ends");
-    assert!(is_other, "{told}");
-}

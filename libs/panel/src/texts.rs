@@ -96,7 +96,7 @@ texts! {
     add_user: "Add a user",
     add_user_do: "Add the user",
     user_name: "Name, such as alice or alice@example.com",
-    new_user_name: "Name, such as alice for alice@{}",
+    new_user_name: "Name, such as anna for anna@{}",
     new_user_password: "Password. Without one, the phone gets one by its link",
     new_password: "New password",
     change_password: "Change the password",

@@ -13,7 +13,7 @@ use crate::measure::MeasureError;
 use crate::metrics;
 use crate::record::{Kind, Operation, Record, Run, System};
 use crate::sut::probe;
-use crate::voice::{Callees, Pair, Plan, Protection};
+use crate::voice::{Callees, Pair, Plan, Protection, VoiceError};
 use search::CallSearch;
 use sip::{Duration, Transport};
 use std::sync::Arc;
@@ -55,13 +55,7 @@ pub(crate) fn execute(args: &MediaArgs, ending: &Arc<AtomicBool>) -> Result<bool
             Step { args, started, name, means: &means }
         })
         .collect();
-    let with_all = |pair| args.srtp.iter().map(move |&protection| (pair, protection));
-    let outcome = args.pairs().into_iter().flat_map(with_all).try_for_each(|(pair, protection)| {
-        match args.limit {
-            true => steps.iter().try_for_each(|step| step.search(pair, protection, &mut record)),
-            false => measure_all(&steps, pair, protection, &mut record),
-        }
-    });
+    let outcome = measure_pairs(&steps, args, &mut record);
     match args.limit {
         true => output::finish_search(record, outcome, &args.output),
         false => output::finish(record, outcome, &args.output),
@@ -76,6 +70,52 @@ struct Step<'a> {
     means: &'a Means<'a>,
 }
 
+/// The first error of a system that does not carry its load, which does not end the measurement of
+/// the others.
+#[derive(Default)]
+struct Trouble(Option<CommandError>);
+
+impl Trouble {
+    /// Keeps such an error in `result`.
+    ///
+    /// # Errors
+    /// Other errors.
+    fn note(&mut self, result: Result<(), CommandError>) -> Result<(), CommandError> {
+        match result {
+            Err(error @ CommandError::Voice(_)) => {
+                self.0.get_or_insert(error);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn result(self) -> Result<(), CommandError> {
+        self.0.map_or(Ok(()), Err)
+    }
+}
+
+/// Measures all pairs of codecs with all protections.
+fn measure_pairs(
+    steps: &[Step<'_>],
+    args: &MediaArgs,
+    record: &mut Record,
+) -> Result<(), CommandError> {
+    let mut trouble = Trouble::default();
+    for pair in args.pairs() {
+        for &protection in &args.srtp {
+            if !args.limit {
+                trouble.note(measure_all(steps, pair, protection, record))?;
+                continue;
+            }
+            for step in steps {
+                trouble.note(step.search(pair, protection, record))?;
+            }
+        }
+    }
+    trouble.result()
+}
+
 /// Measures all numbers of calls, each with the systems in turn.
 fn measure_all(
     steps: &[Step<'_>],
@@ -84,15 +124,16 @@ fn measure_all(
     record: &mut Record,
 ) -> Result<(), CommandError> {
     let Some(Step { args, .. }) = steps.first() else { return Ok(()) };
+    let mut trouble = Trouble::default();
     for &calls in &args.calls {
         for repeat in 0..args.load.detail.repeats {
             for step in steps {
-                let runs = step.measure(pair, protection, calls.into(), repeat)?;
-                record.runs.extend(runs);
+                let runs = step.measure(pair, protection, calls.into(), repeat);
+                trouble.note(runs.map(|runs| record.runs.extend(runs)))?;
             }
         }
     }
-    Ok(())
+    trouble.result()
 }
 
 impl Step<'_> {
@@ -111,7 +152,8 @@ impl Step<'_> {
         let title = format!("{name}: {label}");
         means.progress.note(&title);
         let plan = plan(args, *started, pair, protection, calls)?;
-        let (mut run, beside) = measure(args, *started, &plan, means, &title)?;
+        let measured = measure(args, *started, &plan, means, &title);
+        let (mut run, beside) = measured.map_err(|error| error.of_step(&title))?;
         let beside = beside.map(|mut run| {
             run.label = beside::label("registrations", &label, plan.warmup + plan.duration);
             run
@@ -250,6 +292,18 @@ fn register_beside(
         most: MOST_REGISTERING,
     };
     Beside::start(&args.load, &args.load.users.users()?, started, load).map(Some)
+}
+
+impl CommandError {
+    /// Names the step in the error of a system that does not carry its load.
+    fn of_step(self, title: &str) -> Self {
+        match self {
+            Self::Voice(VoiceError::Worker(reason)) => {
+                Self::Voice(VoiceError::Worker(format!("{title}: {reason}")))
+            }
+            other => other,
+        }
+    }
 }
 
 /// Measures a step: the calls, and the registrations beside them.

@@ -102,7 +102,7 @@ pub(crate) fn execute(args: &SeedsArgs, ending: &Arc<AtomicBool>) -> Result<bool
         }
     }
     let results = read(&args.output, &mut absent);
-    let files = page::write(&source, &results, &absent, &args.output)?;
+    let files = page::write(&source, &results, &absent, args.full, &args.output)?;
     let files: String = files.iter().map(|path| format!("report: {}\n", path.display())).collect();
     print(&files).map_err(CommandError::Print)?;
     Ok(is_well)

@@ -220,25 +220,28 @@ impl Figure {
                     Key::At(x) => format!("{x} {}", self.x),
                     Key::Name(name) => name.clone(),
                 };
-                let (document, name) = (&self.document, &self.name);
+                let (document, name, unit) = (&self.document, &self.name, self.unit());
+                let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
                 let doubt = if value.is_doubtful { ", not valid" } else { "" };
+                let (best, own) = (short(best), short(value.value));
                 defeats.push(format!(
-                    "{document} {name}, {place}: {best} against {:.3} ({}{doubt})",
-                    value.value, series.name
+                    "{document} {name}, {place}: {best} against {own}{unit} ({}{doubt})",
+                    series.name
                 ));
             }
         }
         defeats
     }
 
+    /// Returns the unit of the values.
+    fn unit(&self) -> &str {
+        let has_bars = self.series.iter().any(|series| !series.bars.is_empty());
+        if has_bars || self.y.is_empty() { &self.x } else { &self.y }
+    }
+
     /// Returns the numbers in words.
     fn numbers(&self) -> String {
-        let unit = if self.series.iter().any(|series| !series.bars.is_empty()) || self.y.is_empty()
-        {
-            &self.x
-        } else {
-            &self.y
-        };
+        let unit = self.unit();
         let series = self.series.iter().map(|series| {
             let points = series.points.iter().map(|point| match point[..] {
                 [x, mean, low, high] => format!("{x}: {mean} ({low} to {high})"),
@@ -260,6 +263,16 @@ impl Figure {
             (false, true) => text,
             (false, false) => format!("{text}. {}", self.reading),
         }
+    }
+}
+
+/// Returns a number with three decimal places at most.
+fn short(value: f64) -> String {
+    let text = format!("{value:.3}");
+    // A smaller one stays as it is.
+    match value != 0.0 && text.trim_matches(['0', '.']).is_empty() {
+        true => value.to_string(),
+        false => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
     }
 }
 
@@ -365,7 +378,7 @@ mod tests {
         let theirs = series("OpenSIPS", vec![at(1.0, 0.1), at(10.0, 0.2)]);
         let ours = series("barebell", vec![at(1.0, 0.05), at(10.0, 0.3), at(50.0, 9.0)]);
         let defeats = figure("003-T3").defeats(&ours, &theirs);
-        assert_eq!(defeats, ["003 Table 3, Figure 12, 10 users: 0.2 against 0.300 (barebell)",]);
+        assert_eq!(defeats, ["003 Table 3, Figure 12, 10 users: 0.2 against 0.3 s (barebell)",]);
         let rival = series("kamailio", vec![at(10.0, 0.3)]);
         assert!(figure("003-T3").defeats(&rival, &theirs).is_empty());
 

@@ -205,6 +205,29 @@ fn audio_comes_back_through_the_media_relay_of_the_server() {
 }
 
 #[test]
+fn a_system_that_registers_no_callees_does_not_end_the_measurement_of_the_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/profiles/barebell-relay.toml");
+    let text = std::fs::read_to_string(profile).expect("a profile");
+    let without_users = folder.path().join("strict.toml");
+    // It has no users, and asks for passwords.
+    let lines = text.lines().filter(|line| !line.starts_with("prepare"));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let text = text.replace("barebell-relay", "strict").replace("\"off\"", "\"on\"");
+    std::fs::write(&without_users, text).expect("a file");
+    let line = format!("media --sut {} --sut {profile}", without_users.display());
+    let line = format!("{line} --users 40 --calls 4 {SHORT}");
+    let ended = bench_with(folder.path(), &[("BAREBELL_BIN", barebell().as_os_str())], &line);
+    assert_eq!(ended.status, 2, "{ended:?}");
+    let record = ended.record();
+    let systems: Vec<_> = record["runs"].as_array().expect("runs").iter().collect();
+    assert!(systems.iter().all(|run| run["system"] == "barebell-relay"), "{record}");
+    assert!(!systems.is_empty(), "{record}");
+    let trouble = record["trouble"].as_str().expect("a text");
+    assert!(trouble.starts_with("strict: ") && trouble.contains("regist"), "{trouble}");
+}
+
+#[test]
 fn callers_register_before_their_calls_by_each_transport() {
     let folder = tempfile::tempdir().expect("a folder");
     for transport in ["udp", "tcp", "tls"] {

@@ -37,7 +37,7 @@ use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
 use sip_ua::{Account, AccountId, Agent, CallId, Config, Event, Location, RegistrationState};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -188,11 +188,9 @@ impl Phone {
         // A direct caller finds the phone at its usual port only.
         let has_registrar = !setup.accounts.is_empty() && !setup.direct_calls;
         let may_move = setup.may_listen_elsewhere && has_registrar;
-        let links = match Links::open(wanted, setup.trust.clone()) {
-            Err(error) if error.kind() == ErrorKind::AddrInUse && may_move => {
-                Links::open((wanted.ip(), 0).into(), setup.trust)
-            }
-            opened => opened,
+        let links = match may_move {
+            true => Links::open_near(wanted, setup.trust),
+            false => Links::open(wanted, setup.trust),
         };
         let links = links.map_err(|error| {
             Outcome::Failed(format!(

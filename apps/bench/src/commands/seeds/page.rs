@@ -10,6 +10,10 @@ use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The difference of the short form to the measurements of the sources.
+const SHORT_FORM: &str = "This page is of the short form: fewer steps and shorter times than those of the sources, \
+    and one run where they have the mean of several. --full has their loads and times.";
+
 /// A figure for other programs.
 #[derive(Debug, Serialize)]
 struct Entry<'a> {
@@ -30,6 +34,7 @@ pub(super) fn write(
     source: &Source,
     results: &Results,
     absent: &[String],
+    is_full: bool,
     folder: &Path,
 ) -> Result<Vec<PathBuf>, CommandError> {
     let mut sections = Vec::new();
@@ -47,6 +52,9 @@ pub(super) fn write(
         sections.push((format!("{}: {}", document.row, document.title), plates));
     }
     let mut about = about(source, results);
+    if !is_full {
+        about.push(SHORT_FORM.to_owned());
+    }
     if !absent.is_empty() {
         about.push(format!("Missing: {}.", absent.join("; ")));
     }
@@ -84,11 +92,24 @@ fn about(source: &Source, results: &Results) -> Vec<String> {
     let mut about = Vec::new();
     let is_ours = |figure: &&Figure| !ours::series(figure, results).is_empty();
     about.push(format!(
-        "{} of {} figures and tables have results of ours. Each names its record in this folder, which has the command \
-         that made it. Numbers of the sources are those that their texts give; most of their charts have none.",
+        "{} of {} figures and tables have results of ours. Each names its record in this folder; the record of a command \
+         has its command line. Numbers of the sources are those that their texts give; most of their charts have none.",
         source.figures.iter().filter(is_ours).count(),
         source.figures.len()
     ));
+    let troubles = results.iter().filter_map(|(name, found)| match found {
+        Found::Record(record) if !record.trouble.is_empty() => {
+            Some(format!("{name}.json ({})", record.trouble))
+        }
+        _ => None,
+    });
+    let troubles: Vec<String> = troubles.collect();
+    if !troubles.is_empty() {
+        about.push(format!("Not complete: {}.", troubles.join("; ")));
+    }
+    let documents = source.documents.iter();
+    let documents = documents.map(|it| format!("{} is {}: {}", it.id, it.row, it.title));
+    about.push(format!("In the list below {}.", documents.collect::<Vec<_>>().join("; ")));
     if let Some(record) = records.first() {
         let machine = &record.machine;
         about.push(format!(
