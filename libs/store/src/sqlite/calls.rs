@@ -20,7 +20,8 @@ impl CallRecords for Sqlite {
             // The cache would keep the pages of records, which are not read again, up to its limit.
             database.execute_batch("PRAGMA shrink_memory")
         };
-        put().map_err(to("store records of calls"))
+        let result = put().map_err(to("store records of calls"));
+        self.noting_damage(result)
     }
 
     fn import_calls(&self, calls: &mut dyn Iterator<Item = StoredCall>) -> Result<u64, Error> {
@@ -53,7 +54,7 @@ impl CallRecords for Sqlite {
                 .prepare_cached("DELETE FROM call WHERE id <= (SELECT max(id) FROM call) - ?1")?
                 .execute([most])
         };
-        delete().map(drop).map_err(to("delete old records of calls"))
+        self.noting_damage(delete().map(drop).map_err(to("delete old records of calls")))
     }
 
     fn calls(
@@ -67,7 +68,8 @@ impl CallRecords for Sqlite {
         while left > 0 {
             // The rows are copied, so that a slow reader does not keep the database locked.
             let page = page(&self.database(), filter, last, left.min(PAGE))
-                .map_err(to("read the records of calls"))?;
+                .map_err(to("read the records of calls"));
+            let page = self.noting_damage(page)?;
             let Some(row) = page.last() else { break };
             last = Some(row.place);
             left -= page.len();
@@ -97,7 +99,7 @@ impl CallRecords for Sqlite {
             })?;
             rows.collect()
         };
-        read().map_err(to("read the records of calls"))
+        self.noting_damage(read().map_err(to("read the records of calls")))
     }
 
     fn call_page(
@@ -116,7 +118,7 @@ impl CallRecords for Sqlite {
             let rows = page(&database, filter, last.flatten(), most.min(PAGE))?;
             Ok(rows.into_iter().map(|row| (row.place.id, row.record)).collect())
         };
-        read().map_err(to("read the records of calls"))
+        self.noting_damage(read().map_err(to("read the records of calls")))
     }
 }
 

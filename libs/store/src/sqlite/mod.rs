@@ -22,12 +22,19 @@ use failure::{damage, of, to};
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use std::fs::OpenOptions;
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use tables::{
     DATABASE, DATABASE_MODE, SCHEMA_VERSION, SECRET, STEPS, get_setting, make_tables, put_setting,
 };
+
+/// The table of records of calls. It grows over years, so that its check would take minutes of each
+/// start, and the server works without it.
+const UNCHECKED: &str = "call";
+
+/// The file in the data directory that makes the next start check all tables.
+const CHECK_ALL: &str = "check-all-tables";
 
 /// The open storage of one data directory.
 #[derive(Debug)]
@@ -59,12 +66,14 @@ impl Sqlite {
             .mode(DATABASE_MODE)
             .open(&path)
             .map_err(of(&path))?;
-        let mut opened = open_whole(&path);
+        let check_all = directory.path().join(CHECK_ALL);
+        let mut opened = open_whole(&path, check_all.exists());
         if let Some(damage) = opened.as_ref().err().and_then(damage) {
             salvage::salvage(&path, damage, log)?;
-            opened = open_whole(&path);
+            opened = open_whole(&path, true);
         }
         let database = opened?;
+        salvage::absent(fs::remove_file(&check_all)).map_err(of(&check_all))?;
         let storage = Self { database: Mutex::new(database), directory, log };
         let damaged = storage.fold(&journals)?;
         journal::put_away(&journals, &damaged, log)?;
@@ -74,6 +83,16 @@ impl Sqlite {
     /// The data directory.
     fn path(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// Makes the next start check all tables, if `result` says that the database is damaged.
+    fn noting_damage<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        let is_damaged = result.as_ref().err().and_then(damage).is_some();
+        if is_damaged && File::create_new(self.path().join(CHECK_ALL)).is_ok() {
+            let told = "the records of calls are damaged: the next start keeps the readable ones";
+            self.log.warn("storage", || told.to_owned());
+        }
+        result
     }
 
     /// The names of the damaged files that are kept.
@@ -128,19 +147,28 @@ impl Storage for Sqlite {
     }
 }
 
-/// Opens the database at `path`, creates its tables if necessary, and checks its integrity.
+/// Opens the database at `path`, creates its tables if necessary, and checks its integrity: of all
+/// tables, or of those that do not grow.
 ///
 /// # Errors
 /// [`Error`] if that fails. [`damage`] recognizes the error of a damaged database.
-fn open_whole(path: &Path) -> Result<Connection, Error> {
+fn open_whole(path: &Path, checks_all: bool) -> Result<Connection, Error> {
     let mut database = Connection::open(path).map_err(to("open"))?;
     prepare(&mut database, path)?;
-    let found: String = database
-        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-        .map_err(to("be checked"))?;
-    match found.as_str() {
-        "ok" => Ok(database),
-        _ => Err(Error::Damaged { what: found.replace('\n', " ") }),
+    let first = |pragma: String| database.query_row(&pragma, [], |row| row.get::<_, String>(0));
+    let check = || -> rusqlite::Result<Vec<String>> {
+        if checks_all {
+            return Ok(vec![first("PRAGMA quick_check(1)".to_owned())?]);
+        }
+        let mut select = database
+            .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> ?1")?;
+        let tables = select.query_map([UNCHECKED], |row| row.get::<_, String>(0))?;
+        tables.map(|table| first(format!("PRAGMA quick_check('{}')", table?))).collect()
+    };
+    let found = check().map_err(to("be checked"))?;
+    match found.into_iter().find(|found| found != "ok") {
+        None => Ok(database),
+        Some(found) => Err(Error::Damaged { what: found.replace('\n', " ") }),
     }
 }
 

@@ -66,7 +66,11 @@ pub(super) fn salvage(path: &Path, reason: String, log: Log) -> Result<(), Error
     let settings = copy("setting", &["key"], "value")?;
     let registrations =
         copy("binding", &["address_of_record"], "sequence, expires, emptied, record")?;
-    let calls = copy("call", &["id"], "ended, caller, callee, failed, record")?;
+    let mut columns = "ended, caller, callee, failed, record".to_owned();
+    if damaged.prepare("SELECT led_to FROM call").is_ok() {
+        columns += ", led_to, number_of";
+    }
+    let calls = copy("call", &["id"], &columns)?;
     let services = "always, busy, no_answer, unreachable, no_answer_after, do_not_disturb";
     let services = copy("call_services", &["domain", "name"], services)?;
     let mut columns = "user, received, sender, content_type, body".to_owned();
@@ -237,7 +241,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Treats a missing file as success.
-fn absent(result: io::Result<()>) -> io::Result<()> {
+pub(super) fn absent(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,

@@ -1,7 +1,8 @@
 use super::super::tests::{all, open, try_open};
 use super::super::{DATABASE, Error, SECRET_LENGTH};
 use super::*;
-use crate::{Storage, User, Users};
+use crate::{CallFilter, CallRecords, Storage, StoredCall, User, Users};
+use sip::Instant;
 use sip::digest::Ha1Set;
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,6 +37,56 @@ fn root(path: &Path, table: &str) -> u64 {
         .query_row("SELECT rootpage FROM sqlite_schema WHERE name = ?1", [table], |row| row.get(0))
         .unwrap();
     root.cast_unsigned() - 1
+}
+
+/// A check of all records would take minutes of each start.
+#[test]
+fn damaged_records_of_calls_delay_no_start_and_the_one_after_their_first_use_salvages() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _) = database(directory.path());
+    let parties = || ["a@x".to_owned(), "b@x".to_owned()];
+    let call = |number| StoredCall {
+        ended: Instant::from_micros(number),
+        parties: parties(),
+        led_to: None,
+        number_of: None,
+        is_failed: false,
+        record: format!("{number:0100}"),
+    };
+    open(directory.path()).put_calls(&(0..500).map(call).collect::<Vec<_>>()).unwrap();
+    overwrite(&path, root(&path, "call"), &[0xff; PAGE as usize]);
+    let storage = open(directory.path());
+    assert_eq!(all(&storage, None).len(), USERS);
+    assert!(storage.kept_files().unwrap().is_empty());
+    assert!(matches!(storage.put_calls(&[call(500)]), Err(Error::Database { .. })));
+    assert!(storage.call_page(&CallFilter::default(), None, 1).is_err());
+    drop(storage);
+    for _ in 0..2 {
+        let storage = open(directory.path());
+        assert_eq!(all(&storage, None).len(), USERS);
+        assert_eq!(storage.kept_files().unwrap().len(), 1);
+        storage.put_calls(&[call(501)]).unwrap();
+    }
+}
+
+#[test]
+fn records_of_calls_keep_all_their_columns() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _) = database(directory.path());
+    let call = StoredCall {
+        ended: Instant::from_micros(7),
+        parties: ["a@x".to_owned(), "b@x".to_owned()],
+        led_to: Some("c@x".to_owned()),
+        number_of: Some("d@x".to_owned()),
+        is_failed: true,
+        record: "{}".to_owned(),
+    };
+    open(directory.path()).put_calls(std::slice::from_ref(&call)).unwrap();
+    overwrite(&path, root(&path, "setting"), &[0xff; PAGE as usize]);
+    let storage = open(directory.path());
+    assert_eq!(storage.kept_files().unwrap().len(), 1);
+    let stored = storage.calls_after(0, 10).unwrap();
+    assert!(stored.iter().map(|(_, it)| it).eq([&call]), "{stored:?}");
 }
 
 #[test]
