@@ -86,7 +86,7 @@ fn a_repeated_answer_is_acknowledged_after_a_reinvite() {
                 rig.act(0, |agent, now| agent.offer(now, call, b"v=0 new".to_vec()));
             }
             (3, Event::Answer { .. }) => {
-                rig.act(0, |agent, now| agent.ask_once(now, call, None, b""))
+                rig.act(0, |agent, now| agent.ask_once(now, call, None, b""));
             }
             // The ACK has the answer.
             (_, Event::Offer { .. }) => {

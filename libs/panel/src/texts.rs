@@ -78,7 +78,7 @@ texts! {
     first_steps: "First steps",
     step_users: "Add a user for each phone",
     step_phones: "Open the page of a user, and make a link: the phone fetches its settings by it.",
-    step_call: "Dial the name of the other user at a phone. The page Calls shows the call.",
+    step_call: "Call the name of one user from the phone of the other.",
     counters: "Counters since the start",
     counter: "Counter",
     value: "Value",
@@ -289,7 +289,7 @@ texts! {
                         path, and restart the phone.",
     steps_snom: "On the web page of the phone, open Advanced, Update. Enter the link as the setting URL, \
                  and restart the phone.",
-    steps_barebell_phone: "In a shell, run this command. It prints the next one, which starts the phone.",
+    steps_barebell_phone: "In a shell, run this command. It prints those to answer and to place calls.",
     no_phone_links: "There is no link.",
     link_waits: "not fetched yet",
     link_ended: "not valid: the user has another password",

@@ -109,7 +109,7 @@ fn measure_pairs(
                 continue;
             }
             for step in steps {
-                trouble.note(step.search(pair, protection, record))?;
+                step.search(pair, protection, record)?;
             }
         }
     }
@@ -177,9 +177,16 @@ impl Step<'_> {
         let mut next = self.args.calls.first().copied().map(f64::from);
         let (mut reason, mut lowest) = (String::new(), f64::MAX);
         while let Some(calls) = next {
-            let runs = self.measure(pair, protection, calls as u64, search.confirmed)?;
-            let failure = runs.iter().find_map(failure);
-            record.runs.extend(runs);
+            let failure = match self.measure(pair, protection, calls as u64, search.confirmed) {
+                Ok(runs) => {
+                    let failure = runs.iter().find_map(failure);
+                    record.runs.extend(runs);
+                    failure
+                }
+                // The system registers no callees: it is over its limit.
+                Err(CommandError::Voice(error)) => Some(error.to_string()),
+                Err(error) => return Err(error),
+            };
             next = search.next(calls, failure.is_none());
             if let Some(failure) = failure.filter(|_| calls <= lowest) {
                 (reason, lowest) = (failure, calls);

@@ -51,11 +51,14 @@ pub(crate) fn run(args: &ProvisionArgs) -> Result<Outcome, Outcome> {
     if let Some(former) = former {
         terminal::print_result(&format!("the former settings are in {}", former.display()));
     }
-    terminal::print_result(&format!(
-        "the settings of {uri} are in {}: barebell-phone answer --config {}",
-        path.display(),
-        path.display()
-    ));
+    let path = path.display();
+    for line in [
+        format!("the settings of {uri} are in {path}"),
+        format!("to be called: barebell-phone answer --config {path}"),
+        format!("to call:      barebell-phone call NAME --config {path}"),
+    ] {
+        terminal::print_result(&line);
+    }
     Ok(Outcome::Done)
 }
 
