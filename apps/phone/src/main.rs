@@ -80,6 +80,7 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
     let Some(command) = cli.command else { return run_screen(&cli.line) };
     let (setup, mut interface): (Setup, Box<dyn Interface>) = match command {
         Command::Call(args) => {
+            tell_default_config(&args.line);
             junit::check(args.expected.junit.as_deref()).map_err(Outcome::Usage)?;
             let report = report(&args.line);
             let judge = Judge::new(args.expected.all(), args.expected.junit, report);
@@ -88,6 +89,7 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
             (Setup { ear, ..setup(&args.line, false, 0)? }, Box::new(interface))
         }
         Command::Answer(args) => {
+            tell_default_config(&args.line);
             if args.line.play == "-" && !args.auto {
                 let text = "--play - reads the standard input, which also has the return key: add \
                             --auto";
@@ -155,6 +157,17 @@ fn configuration(line: &LineArgs) -> Result<Config, String> {
     let (proxy, transport) = (line.proxy.as_deref(), line.transport.as_deref());
     let account = config::of_command_line(uri, proxy, transport, password)?;
     Ok(Config { accounts: vec![account], ..Config::default() })
+}
+
+/// Names the default configuration file, which `provision` writes and the screen reads, if the
+/// command uses no account.
+fn tell_default_config(line: &LineArgs) {
+    let is_without = line.config.is_none() && line.account.is_none();
+    let path = config::default_path().filter(|path| is_without && path.exists());
+    if let Some(path) = path {
+        let path = path.display();
+        terminal::say(&format!("no account is used; --config {path} uses those of this file"));
+    }
 }
 
 /// Runs the full-screen interface. Its configuration may be at the default path, and need not

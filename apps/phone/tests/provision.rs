@@ -96,3 +96,21 @@ fn other_answers_leave_the_settings_as_they_are() {
     let files = std::fs::read_dir(folder.path()).expect("the folder").count();
     assert_eq!(files, 1, "no other file is left");
 }
+
+#[test]
+fn a_call_without_an_account_names_the_file_that_provision_writes() {
+    let home = tempfile::tempdir().expect("a folder");
+    let config = home.path().join(".config/barebell/phone.toml");
+    std::fs::create_dir_all(config.parent().expect("a folder")).expect("the folder");
+    std::fs::write(&config, BEFORE).expect("a file");
+    let call = |more: &[&str]| {
+        let mut phone = Command::new(PHONE);
+        // No program listens there.
+        phone.args(["call", "sip:bob@127.0.0.1:9", "--listen", "127.0.0.1:0"]).args(more);
+        phone.env("HOME", home.path()).env_remove("XDG_CONFIG_HOME");
+        said(&phone.output().expect("the phone runs"))
+    };
+    let named = format!("no account is used; --config {}", config.display());
+    assert!(call(&[]).contains(&named));
+    assert!(!call(&["--config", config.to_str().expect("text")]).contains(&named));
+}

@@ -47,10 +47,8 @@ fn no_address(grid: &mut Grid, row: &mut usize, phone: &Phone) {
 fn log_in(view: &View, grid: &mut Grid) {
     grid.print(2, 2, Style::Strong, format_args!("Log in to a server, or call a peer directly"));
     view.login.draw(grid, 4, |line| line == 1);
-    hint(
-        grid,
-        format_args!("Tab, Enter: next line, log in   Page Down: no account, calls are direct"),
-    );
+    let other = if view.was_known { "back" } else { "no account, calls are direct" };
+    hint(grid, format_args!("Tab, Enter: next line, log in   Page Down: {other}"));
 }
 
 fn dial(view: &View, grid: &mut Grid, title: &str) {
@@ -213,6 +211,7 @@ fn keys(grid: &mut Grid) {
         ("m", "mutes the microphone, or takes that back"),
         ("x", "transfers the call: the other end calls an address"),
         ("0 to 9 * #", "keys, in a call"),
+        ("t, q", "back to the call, to the menu"),
         ("n", "the network"),
         ("a", "logs in with another account"),
         ("l", "the log"),
