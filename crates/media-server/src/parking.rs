@@ -4,7 +4,7 @@ use crate::invitation::{Invitation, Service};
 use crate::line::Line;
 use crate::program::Program;
 use crate::server::MediaServer;
-use crate::slot::{Waiting, candidates};
+use crate::slot::{PassedTransfer, Waiting, candidates};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,15 +19,6 @@ const TRANSFER: Duration = Duration::from_secs(180);
 const REQUEST_TIMEOUT: u16 = 408;
 /// The status of a transfer whose call has ended before.
 const REQUEST_TERMINATED: u16 = 487;
-
-/// A transfer that passes from one party of a slot to the other one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PassedTransfer {
-    /// The call of the party that has requested it.
-    referrer: CallId,
-    /// The time of its end without a result.
-    until: Instant,
-}
 
 impl MediaServer {
     /// The slot for a new call. `None` without a free one.

@@ -23,6 +23,15 @@ pub(crate) struct Slot {
     calls: Vec<CallId>,
 }
 
+/// A transfer that passes from one party of a slot to the other one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PassedTransfer {
+    /// The call of the party that has requested it.
+    pub(crate) referrer: CallId,
+    /// The time of its end without a result.
+    pub(crate) until: Instant,
+}
+
 /// The slots with a call.
 #[derive(Default)]
 pub(crate) struct Slots(BTreeMap<String, Slot>);

@@ -4,6 +4,7 @@
 use crate::server::Mark;
 use crate::templates::Template;
 use crate::tokens;
+use serde_json::Value;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -67,6 +68,26 @@ impl Link {
         let (template, made) = (Template::named(&kind)?, Duration::from_secs(made));
         Some(Self { user, template, server, transport, port, mark, made, fetched: None })
     }
+}
+
+/// The transport `wanted`, or the first usual one, that the server listens for, with its port.
+pub(crate) fn listen(status: &Value, wanted: &str) -> Option<(&'static str, u16)> {
+    let listens = status["listens"].as_array();
+    let listens: Vec<_> = listens.into_iter().flatten().filter_map(Value::as_str).collect();
+    let wanted = TRANSPORTS.into_iter().filter(|it| wanted.is_empty() || *it == wanted);
+    wanted.into_iter().find_map(|transport| {
+        let port = listens.iter().find_map(|listen| {
+            let rest = listen.strip_prefix(transport)?.strip_prefix(':')?;
+            let address = rest.split(' ').next()?;
+            address.rsplit_once(':')?.1.parse().ok()
+        })?;
+        Some((transport, port))
+    })
+}
+
+/// The transports for phones that the server with this `status` listens for.
+pub(crate) fn transports(status: &Value) -> impl Iterator<Item = &'static str> {
+    TRANSPORTS.into_iter().filter(move |transport| listen(status, transport).is_some())
 }
 
 /// A link that was made.
@@ -161,6 +182,7 @@ impl Links {
 mod tests {
     use super::*;
     use crate::templates::TEMPLATES;
+    use serde_json::json;
 
     fn link(user: &str, made: u64) -> Link {
         Link {
@@ -177,6 +199,19 @@ mod tests {
 
     fn source(last: u8) -> IpAddr {
         [192, 0, 2, last].into()
+    }
+
+    #[test]
+    fn the_port_is_that_of_the_transport() {
+        let status = json!({
+            "listens": ["tcp:0.0.0.0:5070", "udp:[::]:5060 as 192.0.2.1:5099", "tls:0.0.0.0:5061"],
+        });
+        assert_eq!(listen(&status, ""), Some(("udp", 5060)));
+        assert_eq!(listen(&status, "tcp"), Some(("tcp", 5070)));
+        assert_eq!(listen(&status, "tls"), Some(("tls", 5061)));
+        assert_eq!((listen(&status, "ws"), listen(&Value::Null, "")), (None, None));
+        assert_eq!(transports(&status).collect::<Vec<_>>(), ["udp", "tcp", "tls"]);
+        assert_eq!(transports(&Value::Null).count(), 0);
     }
 
     #[test]

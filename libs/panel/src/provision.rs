@@ -1,7 +1,7 @@
 //! The making of links for phones, and the fetch of the settings by such a link.
 
 use crate::http::{Reply, Request};
-use crate::links::{LIFE, Link, Made, TRANSPORTS};
+use crate::links::{LIFE, Link, Made, listen};
 use crate::pages::login;
 use crate::pages::users::address;
 use crate::panel::{Client, Panel, Problem};
@@ -214,26 +214,6 @@ impl Panel {
     }
 }
 
-/// The transport `wanted`, or the first usual one, that the server listens for, with its port.
-fn listen(status: &Value, wanted: &str) -> Option<(&'static str, u16)> {
-    let listens = status["listens"].as_array();
-    let listens: Vec<_> = listens.into_iter().flatten().filter_map(Value::as_str).collect();
-    let wanted = TRANSPORTS.into_iter().filter(|it| wanted.is_empty() || *it == wanted);
-    wanted.into_iter().find_map(|transport| {
-        let port = listens.iter().find_map(|listen| {
-            let rest = listen.strip_prefix(transport)?.strip_prefix(':')?;
-            let address = rest.split(' ').next()?;
-            address.rsplit_once(':')?.1.parse().ok()
-        })?;
-        Some((transport, port))
-    })
-}
-
-/// The transports for phones that the server with this `status` listens for.
-pub(crate) fn transports(status: &Value) -> impl Iterator<Item = &'static str> {
-    TRANSPORTS.into_iter().filter(move |transport| listen(status, transport).is_some())
-}
-
 /// The authority of a link: that of the request, `requested`, or with `server` in place of a loopback
 /// address, which no phone on another machine reaches.
 fn authority(requested: &str, server: &str) -> String {
@@ -280,18 +260,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_port_is_that_of_the_transport() {
-        let status = json!({
-            "listens": ["tcp:0.0.0.0:5070", "udp:[::]:5060 as 192.0.2.1:5099", "tls:0.0.0.0:5061"],
-        });
-        assert_eq!(listen(&status, ""), Some(("udp", 5060)));
-        assert_eq!(listen(&status, "tcp"), Some(("tcp", 5070)));
-        assert_eq!(listen(&status, "tls"), Some(("tls", 5061)));
-        assert_eq!((listen(&status, "ws"), listen(&Value::Null, "")), (None, None));
+    fn a_host_has_no_port() {
         assert_eq!([host("pbx.example:8443"), host("pbx.example")], ["pbx.example"; 2]);
         assert_eq!([host("[2001:db8::1]:80"), host("[2001:db8::1]")], ["[2001:db8::1]"; 2]);
-        assert_eq!(transports(&status).collect::<Vec<_>>(), ["udp", "tcp", "tls"]);
-        assert_eq!(transports(&Value::Null).count(), 0);
     }
 
     #[test]

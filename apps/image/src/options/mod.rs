@@ -153,6 +153,12 @@ impl<'a> Word<'a> {
         Ok(Duration::from_secs(seconds.into()))
     }
 
+    /// A time of `least` seconds or more.
+    fn seconds_from(self, least: u64, expected: &'static str) -> Result<Duration, Mistake> {
+        let time = self.seconds().ok().filter(|time| *time >= Duration::from_secs(least));
+        time.ok_or_else(|| self.mistake(expected))
+    }
+
     /// The meaning of the value in `meanings`.
     fn one_of<T: Copy>(self, meanings: &[(&str, T)], expected: &'static str) -> Result<T, Mistake> {
         let found = meanings.iter().find(|(text, _)| *text == self.value);

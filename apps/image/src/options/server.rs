@@ -179,24 +179,13 @@ impl Options {
                 ];
                 self.keys = word.one_of(&meanings, "passed, converted, offered or required")?;
             }
-            "timeout" => {
-                let time = word.seconds().ok().filter(|time| *time > Duration::ZERO);
-                self.timeout = time.ok_or(word.mistake("seconds, 1 at least"))?;
-            }
+            "timeout" => self.timeout = word.seconds_from(1, "seconds, 1 at least")?,
             "tftp" => self.tftp = Some(word.address()?),
             "file" => self.file = Some(word.value.into()),
             "refresh" => self.refresh = word.seconds()?,
-            "expires" => {
-                let least = Duration::from_secs(60);
-                let time = word.seconds().ok().filter(|time| *time >= least);
-                self.expires = time.ok_or(word.mistake("seconds, 60 at least"))?;
-            }
-            "sntp" => {
-                self.sntp = match word.value {
-                    "off" => Sntp::Off,
-                    _ => Sntp::Server(word.parse("off, or an address")?),
-                }
-            }
+            "expires" => self.expires = word.seconds_from(60, "seconds, 60 at least")?,
+            "sntp" if word.value == "off" => self.sntp = Sntp::Off,
+            "sntp" => self.sntp = Sntp::Server(word.address()?),
             "syslog" => self.syslog = Some(word.address()?),
             "screen" => {
                 let meanings = [

@@ -2,8 +2,7 @@
 
 use super::frame::View;
 use super::parts::{cell, facts, field, form, table};
-use crate::links::Made;
-use crate::provision::transports;
+use crate::links::{Made, transports};
 use crate::rows::{number, text, time};
 use crate::templates::{TEMPLATES, Template};
 use crate::texts::{Texts, fill};
