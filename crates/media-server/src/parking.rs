@@ -17,7 +17,7 @@ const LONELY: Duration = Duration::from_secs(20);
 const TRANSFER: Duration = Duration::from_secs(180);
 /// The status of a transfer that has no result in that time.
 const REQUEST_TIMEOUT: u16 = 408;
-/// The status of a transfer whose call has ended before.
+/// The status of a transfer if its call has ended before.
 const REQUEST_TERMINATED: u16 = 487;
 
 impl MediaServer {
@@ -142,8 +142,8 @@ impl MediaServer {
         }
     }
 
-    /// Reports the status of the transfer of `call` to the party that has requested it. Without that
-    /// party the call ends with the transfer.
+    /// Reports the status of the transfer of `call` to the party that has requested it. Without
+    /// that party the call ends with the transfer.
     fn report_transfer(&mut self, now: Instant, call: CallId, status: u16) {
         let Some(PassedTransfer { referrer, .. }) = self.transfers.get(&call).copied() else {
             return;

@@ -160,13 +160,13 @@ impl Agent {
     }
 
     /// Passes the transfer that the other end of `call` has requested
-    /// ([`Event::TransferAsked`](crate::Event::TransferAsked)) to the other end of `to`, which calls
-    /// the target. [`Event::Transfer`](crate::Event::Transfer) of `to` has the progress, which
-    /// [`Agent::report_transfer`] reports to the other end of `call`.
+    /// ([`Event::TransferAsked`](crate::Event::TransferAsked)) to the other end of `to`, which
+    /// calls the target. [`Event::Transfer`](crate::Event::Transfer) of `to` has the progress,
+    /// which [`Agent::report_transfer`] reports to the other end of `call`.
     ///
     /// # Errors
-    /// [`CallError`] if there is no such request, if `to` is not established, or if a transfer of one
-    /// of the two is pending.
+    /// [`CallError`] if there is no such request, if `to` is not established, or if a transfer of
+    /// one of the two is pending.
     pub fn pass_transfer(
         &mut self,
         now: Instant,
@@ -184,9 +184,9 @@ impl Agent {
         self.with(now, to, |to, core| to.send_refer(core, target.as_bytes(), &lines, now))
     }
 
-    /// Reports the status of the call for a transfer to the other end of `call`, which has requested
-    /// it: in the response to its REFER while that has none, otherwise by NOTIFY. A final status is
-    /// the last one. Without such a request it has no effect. The call may have ended.
+    /// Reports the status of the call for a transfer to the other end of `call`, which has
+    /// requested it: in the response to its REFER while that has none, otherwise by NOTIFY. A final
+    /// status is the last one. Without such a request it has no effect. The call may have ended.
     pub fn report_transfer(&mut self, now: Instant, call: CallId, status: u16) {
         if let Some(call) = self.calls.get_mut(call) {
             call.report_refer(&mut self.core, status, now);

@@ -155,7 +155,8 @@ impl Panel {
     }
 
     /// The links of a user with their states, by the registrations `phones` of the user: `waits`,
-    /// `fetched`, `registered`, `heard`, `replaced` by a later fetch, or `ended` by another password.
+    /// `fetched`, `registered`, `heard`, `replaced` by a later fetch, or `ended` by another
+    /// password.
     pub(crate) fn link_rows(
         &self,
         user: &str,
@@ -214,8 +215,8 @@ impl Panel {
     }
 }
 
-/// The authority of a link: that of the request, `requested`, or with `server` in place of a loopback
-/// address, which no phone on another machine reaches.
+/// The authority of a link: that of the request, `requested`, or with `server` in place of a
+/// loopback address, which no phone on another machine reaches.
 fn authority(requested: &str, server: &str) -> String {
     let (host, server) = (host(requested), server.trim_matches(['[', ']']));
     if server.is_empty() || !is_loopback(host) {

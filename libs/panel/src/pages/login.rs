@@ -42,8 +42,8 @@ fn form(
     bare(texts, title, notice, &body)
 }
 
-/// The form for the first administrator, behind the link with `key`, with the `name` that was entered
-/// before.
+/// The form for the first administrator, behind the link with `key`, with the `name` that was
+/// entered before.
 pub(crate) fn setup(
     texts: &Texts,
     key: &str,
